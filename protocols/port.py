@@ -221,7 +221,7 @@ class Outbound(NamedTuple):
     `container` is the broker's own id for peers, and `host` the name that the peer is known by
     (TLS, SASL, hostname of open). `login` is one for a single connection. Links that the peer
     attaches by itself have the rights of `user`, on the virtual host `local_host`; without a user
-    it may attach none. `links` are attached as soon as the connection is open.
+    it may attach none. `links` returns those that are attached as soon as the connection is open.
     """
 
     connector: str
@@ -230,7 +230,7 @@ class Outbound(NamedTuple):
     login: SaslClient
     user: str = ""
     local_host: str = HOST
-    links: tuple[AutoLink, ...] = ()
+    links: Callable[[], tuple[AutoLink, ...]] = tuple
 
 
 INACTIVE: Final = "inactive"
@@ -479,6 +479,11 @@ class MessagingSession(Session, Protocol):
     def attach_link(self, link: AutoLink, now: int) -> None:
         """Attach one more auto-link, where a protocol has some, until it is done or the connection
         ends."""
+        ...
+
+    def renew_auto_links(self, now: int) -> None:
+        """Ask for the auto-links again: attach those that are new, and end those that are gone,
+        when what is on its way over them has its outcome."""
         ...
 
     def conclude(self, now: int) -> None:

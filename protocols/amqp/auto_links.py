@@ -9,6 +9,8 @@ Must never know why a link is wanted.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from daybook.engine.commands import Attach as AttachConsumer
 from daybook.engine.commands import AttachSender, Command
 from daybook.engine.facts.definitions import AutoLink
@@ -36,23 +38,29 @@ RETRY_US: Final = 5_000_000
 """How long after a failure a link is attached again, and after each one that follows (6.6)."""
 ASK_US: Final = 5_000_000
 """How often a peer is asked how many messages wait there."""
-LIMITED_US: Final = 500_000
-"""How often links with a limit are looked at."""
+LOOK_US: Final = 500_000
+"""How often links that will end are looked at."""
+LEAVING_US: Final = 10_000_000
+"""How long a link that was removed waits for the outcomes of what is on its way."""
 _ENDED: Final = "the peer ended it and did not say why"
 
 
 class Standing:
     """An auto-link on a connection: its session, once that has begun, and its link, while it is
-    attached. At the time `due` the next attempt begins, 0 for none."""
+    attached. At the time `due` the next attempt begins, 0 for none. One that was removed or changed
+    ends when nothing is on its way, or at the time `leave_by`, 0 for none; `following` takes its
+    place."""
 
     __slots__ = (
-        "_links", "_refused", "_total", "attempts", "auto_link", "channel", "due", "link",
-        "session", "state", "why",
+        "_links", "_refused", "_total", "attempts", "auto_link", "channel", "due", "following",
+        "leave_by", "link", "session", "state", "why",
     )  # fmt: skip
 
-    def __init__(self, links: "AutoLinks", auto_link: AutoLink, due: int) -> None:
+    def __init__(self, links: "AutoLinks", auto_link: AutoLink, due: int, total: int = 0) -> None:
         self._links: Final = links
-        self.auto_link: Final = auto_link
+        self.auto_link = auto_link
+        self.following: AutoLink | None = None
+        self.leave_by = 0
         self.state = INACTIVE
         self.why = ""
         self.due = due
@@ -63,7 +71,7 @@ class Standing:
         self.link: Incoming | Outgoing | None = None
         # The peer's handle of a link that it refuses.
         self._refused = -1
-        self._total = 0
+        self._total = total
 
     def row(self) -> AutoLinkRow:
         """Return it for administrators."""
@@ -78,16 +86,40 @@ class Standing:
     def ask(self) -> None:
         """Ask the peer how many messages wait there."""
         link = self.link
-        if isinstance(link, Incoming):
+        if isinstance(link, Incoming) and not link.is_leaving:
             credit = link.credit
             link.session.say_flow(
                 handle=link.handle, delivery_count=credit.delivery_count,
                 link_credit=credit.link_credit, echo=True,
             )  # fmt: skip
 
-    def is_done(self) -> bool:
-        """Whether a link with a limit has nothing more to do."""
+    def leave(self, now: int) -> None:
+        """End when nothing is on its way any more."""
+        self.leave_by = now + LEAVING_US
+        if self.link is not None:
+            self.link.stop(now)
+
+    def is_as_good(self, wanted: AutoLink) -> bool:
+        """Whether a changed link can stay as it is: costs matter to direct addresses alone."""
         link = self.link
+        is_cost = replace(wanted, cost=self.auto_link.cost) == self.auto_link
+        if not is_cost or self.leave_by or link is None:
+            return False
+        broker = self._links.output.broker
+        return not isinstance(link, Outgoing) or not broker.is_direct(link.consumer)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is looked at more often."""
+        return self.auto_link.limit > 0 or self.leave_by > 0
+
+    def is_done(self, now: int) -> bool:
+        """Whether one that will end has nothing more to do."""
+        link = self.link
+        if self.leave_by:
+            # A session that the peer has yet to begin has to be there when it does.
+            is_still = link.is_still if link is not None else self.state != ATTACHING
+            return self.channel < 0 and (is_still or now >= self.leave_by)
         if not self.auto_link.limit or not isinstance(link, Outgoing) or link.unsettled:
             return False
         is_empty = not link.session.output.broker.available(link.consumer)
@@ -184,6 +216,8 @@ class Standing:
             link.attached(answer)
             session.attach(link)
             link.refill()
+        if self.leave_by:
+            self.leave(self._links.output.now)
 
     def detached(self, said: Detach) -> bool:
         """Take a detach of the peer; return whether there was no link to detach."""
@@ -220,10 +254,6 @@ class Standing:
         """Whether nothing of an earlier attempt is left that the peer has to answer."""
         session = self.session
         return session is None or not (session.is_ended or session.leaving)
-
-
-def _is_limited(standing: Standing) -> bool:
-    return standing.auto_link.limit > 0
 
 
 class AutoLinks:
@@ -264,22 +294,55 @@ class AutoLinks:
                 each.due = 0
                 self._try(each, now)
         if self._ask_at <= now:
-            self._ask_at = now + (LIMITED_US if any(map(_is_limited, self.standings)) else ASK_US)
+            self._ask_at = now + (LOOK_US if self._has_ending else ASK_US)
             for each in list(self.standings):
                 each.ask()
-                if each.is_done():
-                    self._end(each)
+                if each.is_done(now):
+                    self._end(each, now)
+
+    @property
+    def _has_ending(self) -> bool:
+        return any(each.is_ending for each in self.standings)
 
     def add(self, link: AutoLink, now: int) -> None:
         """Attach one more link."""
         self.standings.append(Standing(self, link, now))
-        self._ask_at = min(self._ask_at, now + LIMITED_US)
+        self._look_soon(now)
+
+    def renew(self, links: Sequence[AutoLink], now: int) -> None:
+        """Attach the links that are new, end those that are gone, and put changed ones in the place
+        of the former; what an administrator asked for goes on."""
+        wanted = {each.name: each for each in links}
+        for each in list(self.standings):
+            if not each.auto_link.limit:
+                self._change(each, wanted.pop(each.auto_link.name, None), now)
+        self.standings.extend(Standing(self, each, now) for each in wanted.values())
+        self._look_soon(now)
+
+    def _change(self, standing: Standing, wanted: AutoLink | None, now: int) -> None:
+        if standing.leave_by:
+            standing.following = wanted
+        elif wanted is not None and standing.is_as_good(wanted):
+            standing.auto_link = wanted
+        elif wanted != standing.auto_link:
+            standing.following = wanted
+            standing.leave(now)
+            if standing.is_done(now):
+                self._end(standing, now)
+
+    def _look_soon(self, now: int) -> None:
+        if self._has_ending:
+            self._ask_at = min(self._ask_at, now + LOOK_US)
         self.tick(now)
         self.wake(self.deadline)
 
-    def _end(self, standing: Standing) -> None:
-        """End a link that is done, and its session."""
+    def _end(self, standing: Standing, now: int) -> None:
+        """End a link that is done, and its session; begin the one that follows."""
         self.standings.remove(standing)
+        if standing.following is not None:
+            total = standing.row().total
+            self.standings.append(Standing(self, standing.following, now, total))
+            self.wake(now)
         session, standing.session, standing.link = standing.session, None, None
         if session is not None:
             self._leave(session)

@@ -596,6 +596,13 @@ class AmqpConnection(Output):
             self.own.attach_one(link, now)
             self._flush(now)
 
+    def renew_auto_links(self, now: int) -> None:
+        """Attach auto-links that were added, and end those that were removed."""
+        if self._state is OPENED:
+            assert self._open is not None
+            self.own.renew(self._wanted_links(self._open), now)
+            self._flush(now)
+
     def _wake(self, at: int) -> None:
         if not self.next_deadline or at < self.next_deadline:
             self.next_deadline = at
@@ -634,6 +641,7 @@ class AmqpConnection(Output):
             self._end_link(session, link.peer_handle, LinkFault(fault.condition, fault.text), now)
             return
         link.available = said.available
+        link.has_stopped = link.is_leaving and not said.link_credit
         self.thirsty[link.number] = link
         if said.echo:
             credit = link.credit
@@ -867,6 +875,7 @@ class AmqpConnection(Output):
             return
         self._end_unfinished(now)
         self.own.tick(now)
+        self._flush(now)
         if self._peer_idle_us and now - self._spoken >= self._peer_idle_us // 2:
             if self.awaits_disk:
                 self.urgent = EMPTY_FRAME

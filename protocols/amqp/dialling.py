@@ -111,7 +111,7 @@ class DialledConnection(AmqpConnection):
             raise AmqpError(ILLEGAL_STATE, "the first frame must be open")
 
     def _wanted_links(self, said: Open) -> tuple[AutoLink, ...]:
-        return self._outbound.links
+        return self._outbound.links()
 
     def _on_close(self, said: Close, now: int) -> None:
         self.error = "the peer closed the connection"

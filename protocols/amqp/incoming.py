@@ -131,14 +131,15 @@ class Incoming(Link):
     somebody receives there. `forwarded` are its deliveries that have not ended, with their settle
     modes: they use up credit too.
 
-    `tells_drops` says that the sender hears of messages that no queue takes.
+    `tells_drops` says that the sender hears of messages that no queue takes, `has_stopped` that it
+    knows that its credit was taken back.
     `is_traced` says that its peer adds a stop to the trace of each message, `phase` is that of the
     address (`protocols.amqp.tracing`)."""
 
     __slots__ = (
         "_arrivals", "_average", "_messages", "_target", "available", "credit", "forwarded",
-        "is_open", "is_traced", "is_waiting", "last_piece", "mode", "phase", "place", "sender",
-        "single_max", "tells_drops", "unsettled",
+        "has_stopped", "is_open", "is_traced", "is_waiting", "last_piece", "mode", "phase", "place",
+        "sender", "single_max", "tells_drops", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +160,7 @@ class Incoming(Link):
         self.sender = 0
         self.is_open = True
         self.is_traced = False
+        self.has_stopped = False
         self.tells_drops = False
         self.phase = 0
         self.forwarded: Final[dict[int, int]] = {}
@@ -300,7 +302,7 @@ class Incoming(Link):
 
     def refill(self) -> None:
         """Give the peer credit again, if it has used up half of it and nothing waits."""
-        if self.is_waiting or self.is_gone or not self.is_open:
+        if self.is_waiting or self.is_gone or self.is_leaving or not self.is_open:
             return
         target = self._target
         if self.sender:
@@ -312,6 +314,18 @@ class Incoming(Link):
         if self.credit.link_credit <= target >> 1 and target:
             self.credit.grant(target)
             self.session.say_credit(self.handle, self.credit.delivery_count, target)
+
+    def stop(self, now: int) -> None:
+        """Take the credit back; what the peer has sent before it hears of that may still come."""
+        self.is_leaving = True
+        self.session.say_flow(
+            handle=self.handle, delivery_count=self.credit.delivery_count, link_credit=0, echo=True
+        )
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing more comes, and each message that came has its outcome."""
+        return self.has_stopped and not (self._messages or self.forwarded or self.unsettled)
 
     def push(self, now: int) -> None:
         """Give the broker what has arrived. Raises LinkFault."""

@@ -275,7 +275,7 @@ class Outgoing(Link):
 
     def flow(self, flow: Flow, now: int) -> None:
         """Take credit: how many deliveries there may be in all."""
-        if flow.link_credit is None:
+        if flow.link_credit is None or self.is_leaving:
             return
         # The count of the peer is as wide as its field; the engine counts on.
         behind = distance(self._count & _MASK, flow.delivery_count or 0)
@@ -284,6 +284,18 @@ class Outgoing(Link):
             self._in_all = min(self._in_all, self.limit)
         command = Credit(self.consumer, in_all=self._in_all, drains=flow.drain)
         self.session.output.ask(command, lambda answer, now: None, now)
+
+    def stop(self, now: int) -> None:
+        """Take no more messages; those on their way go on."""
+        self.is_leaving = True
+        self._in_all = self._count
+        command = Credit(self.consumer, in_all=self._count)
+        self.session.output.ask(command, lambda answer, now: None, now)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether each message that it took has its outcome."""
+        return not (self.unsettled or self._large or self._behind)
 
     def state_of_flow(self) -> dict[str, Any]:
         """Return its delivery-count, what is left of the credit, and how many messages wait."""

@@ -60,6 +60,14 @@ class OwnSessions:
         assert self._auto_links is not None
         self._auto_links.add(link, now)
 
+    def renew(self, links: Sequence[AutoLink], now: int) -> None:
+        """Attach auto-links that are new, and end those that are gone."""
+        if self._auto_links is not None:
+            self._auto_links.renew(links, now)
+        elif links:
+            self.attach(links, now)
+            self._wake(self.deadline)
+
     def route(self, end: Taker, route: LinkRoute, wanted: Any) -> None:
         """Attach a link that is passed on to the peer."""
         self._far_ends.add(end, route, wanted)

@@ -42,11 +42,13 @@ class Link:
 
     `handle` is that of the broker, `peer_handle` that of the peer, which differs only for links
     that the broker attached by itself: then `auto_link` says why. `number` is what the engine knows
-    it by; `owns` says that a destination ends with it, `is_gone` that it has ended.
+    it by; `owns` says that a destination ends with it, `is_gone` that it has ended, `is_leaving`
+    that nothing new goes over it.
     """
 
     __slots__ = (
-        "auto_link", "handle", "is_gone", "name", "number", "owns", "peer_handle", "session",
+        "auto_link", "handle", "is_gone", "is_leaving", "name", "number", "owns", "peer_handle",
+        "session",
     )  # fmt: skip
 
     def __init__(self, session: "AmqpSession", handle: int, name: str, number: int) -> None:
@@ -58,6 +60,7 @@ class Link:
         self.number: Final = number
         self.owns = False
         self.is_gone = False
+        self.is_leaving = False
 
     @property
     def first_chunk(self) -> int:

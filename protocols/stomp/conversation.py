@@ -270,6 +270,9 @@ class Conversation(Output):
     def attach_link(self, link: AutoLink, now: int) -> None:
         """Attach nothing: there are no links."""
 
+    def renew_auto_links(self, now: int) -> None:
+        """There are none."""
+
     @property
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """There are none: the broker attaches nothing over STOMP."""

@@ -14,6 +14,8 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from daybook.engine.facts.definitions import AutoLink
 from daybook.engine.names.names import HOST
 from daybook.protocols.port import AutoLinkRow, Outbound
@@ -55,8 +57,8 @@ class Connector:
     def __init__(
         self, config: ConnectorConfig, links: Sequence[AutoLink], around: Surroundings
     ) -> None:
-        self.config: Final = config
-        self.links: Final = tuple(links)
+        self.config = config
+        self.links = tuple(links)
         self.state = WAITING
         self.why = ""
         self.since = around.now()
@@ -64,9 +66,7 @@ class Connector:
         self.failures = 0
         self._around: Final = around
         self._loop: Final = around.loop
-        self._delays: Final = Delays(
-            config.reconnect_delay / 1000, config.reconnect_delay_max / 1000, random.random
-        )
+        self._delays = _delays_of(config)
         self._line: Final = Line(config, around, self._words, self._note, self._ended)
         self._keys: Final = Keys()
         self._passcode = config.passcode
@@ -180,8 +180,32 @@ class Connector:
             ConnectorLogin(config, self._passcode, self._keys),
             config.user,
             config.virtual_host or HOST,
-            self.links,
+            lambda: self.links,
         )
+
+    # ---- changes
+
+    def can_become(self, config: ConnectorConfig) -> bool:
+        """Whether the values need no other connection."""
+        return _of_connection(self.config) == _of_connection(config)
+
+    def change(self, config: ConnectorConfig, links: Sequence[AutoLink]) -> None:
+        """Take values that need no other connection: a wait is cut to the new delays, and whoever
+        calls lets the connection renew its links."""
+        delays = (self.config.reconnect_delay, self.config.reconnect_delay_max)
+        self.config, self.links = config, tuple(links)
+        self._line.change(config)
+        if delays == (config.reconnect_delay, config.reconnect_delay_max):
+            return
+        self._delays = _delays_of(config)
+        longest = config.reconnect_delay_max / 1000
+        if self.state == WAITING and self._timer is not None and self.next_try_seconds > longest:
+            self._timer.cancel()
+            self._wait(self._delays.next())
+
+    def _wait(self, delay: float) -> None:
+        self._next_try = self._loop.time() + delay
+        self._timer = self._loop.call_later(delay, self.start)
 
     # ---- ends
 
@@ -226,8 +250,7 @@ class Connector:
         self.why = why[:REASON_LENGTH_MAX]
         self._enter(WAITING)
         delay = self._delays.next()
-        self._next_try = self._loop.time() + delay
-        self._timer = self._loop.call_later(delay, self.start)
+        self._wait(delay)
         is_news = self.why not in self._logged and len(self._logged) < LOGGED_MAX
         if was_open or is_news:
             what = "the connection is gone" if was_open else "cannot connect"
@@ -320,6 +343,17 @@ class Connector:
         """The auto-links on the connection, none if it is not open."""
         peer = self.peer
         return peer.session.auto_links if peer is not None else ()
+
+
+def _delays_of(config: ConnectorConfig) -> Delays:
+    return Delays(config.reconnect_delay / 1000, config.reconnect_delay_max / 1000, random.random)
+
+
+def _of_connection(config: ConnectorConfig) -> ConnectorConfig:
+    """Return the values that a connection has from its beginning to its end."""
+    return msgspec.structs.replace(
+        config, cost=0, reconnect_delay=0, reconnect_delay_max=0, connect_timeout=0
+    )
 
 
 def _text_of(error: OSError) -> str:

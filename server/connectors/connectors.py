@@ -1,7 +1,8 @@
 """All connectors of a broker: a reload adds, changes and removes them; lists and figures show them.
 
-A connector that changes is closed, and then opened with its new values; the others stay as they
-are. Must never know how a connection is opened.
+A reload closes a connection only if the new values are those of another one, which is then opened.
+Links, costs and delays change on the open connection, and what is on its way over a link has its
+outcome before that link ends. Must never know how a connection is opened.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,8 +57,11 @@ class Connectors:
             known = self._by_name.get(name)
             if known is None:
                 self._add(each, links)
-            elif (known.config, known.links) != (each, links):
+            elif known.can_become(each):
+                known.change(each, links)
+            else:
                 self._add(each, links, known)
+        self._around.hub.renew_auto_links()
 
     def _add(
         self, config: ConnectorConfig, links: Sequence[AutoLink], former: Connector | None = None

@@ -95,11 +95,22 @@ class Line:
         self.layer_errors: Final = Ends(note)
         self.buffer: Final = around.buffer
         self.early_buffer: Final = around.buffer
-        options = config.options | {CONNECT_TIMEOUT: config.connect_timeout}
-        self.entrance: Entrance = DialledEntrance(around.hub, config.protocol, options, words)
-        self._config: Final = config
+        self._hub: Final = around.hub
+        self._words: Final = words
+        self._config = config
+        self.entrance: Entrance = self._entrance()
         self._admission: Final = around.admission
         self._ended: Final = ended
+
+    def _entrance(self) -> Entrance:
+        config = self._config
+        options = config.options | {CONNECT_TIMEOUT: config.connect_timeout}
+        return DialledEntrance(self._hub, config.protocol, options, self._words)
+
+    def change(self, config: ConnectorConfig) -> None:
+        """Take values for the next connection."""
+        self._config = config
+        self.entrance = self._entrance()
 
     @property
     def name(self) -> str:

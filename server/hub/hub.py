@@ -194,6 +194,15 @@ class Hub:
         self._soon()
         return True
 
+    def renew_auto_links(self) -> None:
+        """Let all connections attach auto-links that are new, and end those that are gone."""
+        for peer in list(self.peers):
+            if peer.connection:
+                self.turns.allow_input()
+                peer.session.renew_auto_links(self._clock())
+                self._after(peer)
+        self._soon()
+
     def session_of(self, connection: int) -> MessagingSession | None:
         """Return the session of a connection, None if it is gone."""
         peer = self._by_connection.get(connection)

@@ -135,6 +135,63 @@ def test_a_peer_without_a_user_attaches_nothing(tmp_path: Path) -> None:
             assert "amqp:" in failed["why"]
 
 
+def _reload(broker: BrokerProcess, *parts: str) -> None:
+    broker.configure("".join(parts))
+    broker.send_signal(signal.SIGHUP)
+
+
+def test_a_reload_changes_links_and_costs_on_an_open_connection(tmp_path: Path) -> None:
+    with east(tmp_path) as other, west(tmp_path, "") as broker:
+        other.start()
+        base = connector(other.port, *QUICK)
+        broker.configure(base + BRIDGE)
+        broker.start()
+        wait_for_link(broker, "orders-out-east")
+        former, [there] = row(broker), listed(other, "connection", "list")
+        send(broker, "orders", "before")
+        route = '[[link-route]]\nprefix = "far"\ndirection = "in"\nconnector = "east"\n'
+        sharded = '[[sharded-queue]]\nname = "jobs"\nconnectors = ["east"]\n'
+        slow = connector(other.port, 'reconnect-delay = "2s"', 'connect-timeout = "9s"', "cost = 7")
+        bills = BRIDGE.replace("orders", "bills")
+        _reload(broker, slow, BRIDGE, bills, route, sharded)
+        wait_for_link(broker, "bills-out-east")
+        wait_for_link(broker, "jobs-in-east")
+        send(broker, "far", "passed on")
+        assert "passed on" in receive(other, "far")
+        send(broker, "orders", "between")
+        _reload(broker, slow, bills)
+        wait_for(lambda: len(listed(broker, "auto-link", "list")) == 1, "the others' ends")
+        send(broker, "orders", "stays here")
+        send(broker, "bills", "goes on")
+        assert "goes on" in receive(other, "bills")
+        url = f"amqp://127.0.0.1:{other.port}"
+        got = command("receive", "orders", "--url", url, "--count", "2", "--timeout", "15")
+        assert [each in got for each in ("before", "between")] == [True, True]
+        kept = [each["ready"] for each in listed(broker, "queue", "list")]
+        assert sum(kept) == 1
+        assert listed(other, "connection", "list")[0]["connection"] == there["connection"]
+        same = ("connection", "attempts", "failures")
+        assert [row(broker)[key] for key in same] == [former[key] for key in same]
+        assert broker.stop() == 0
+
+
+def test_a_reload_gives_a_container_that_is_connected_its_new_links(tmp_path: Path) -> None:
+    acceptor = '[[acceptor]]\nprotocol = "amqp"\nlisten = "127.0.0.1:0"\nrole = "container"\n'
+    links = BRIDGE.replace('connector = "east"', 'container = "east"')
+    with BrokerProcess(tmp_path / "west", config=acceptor, listen=(), processes=1) as broker:
+        broker.start()
+        dialling = connector(broker.port, *QUICK, 'user = "router"', name="west")
+        with east(tmp_path, f'name = "east"\n{dialling}') as other:
+            add_user(other, "router")
+            other.start()
+            wait_until(other, "open", "west")
+            _reload(broker, acceptor, links)
+            wait_for_link(broker, "orders-out-east")
+            _reload(broker, acceptor)
+            wait_for(lambda: not listed(broker, "auto-link", "list"), "its end")
+            assert row(other, "west")["attempts"] == 1
+
+
 def test_a_reload_adds_changes_and_removes_connectors(tmp_path: Path) -> None:
     with east(tmp_path) as other, west(tmp_path, "") as broker:
         other.start()
@@ -144,7 +201,7 @@ def test_a_reload_adds_changes_and_removes_connectors(tmp_path: Path) -> None:
         before = wait_until(broker, "open", "same")["connection"]
         former = wait_until(broker, "open")["connection"]
         broker.configure(
-            same + connector(other.port, *QUICK, "cost = 2") + BRIDGE
+            same + connector(other.port, *QUICK, 'container = "w"') + BRIDGE
             + connector(other.port, *QUICK, name="new")
         )  # fmt: skip
         broker.send_signal(signal.SIGHUP)

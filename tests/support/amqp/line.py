@@ -64,7 +64,10 @@ class Line:
         self.here: Final = here or World()
         self.there: Final = there or World()
         self.there.broker.identity = THERE
-        outbound = Outbound("east", "here", "east.example", login or Anonymous(), user, links=links)
+        self.links = links
+        outbound = Outbound(
+            "east", "here", "east.example", login or Anonymous(), user, links=lambda: self.links
+        )
         self.dialled: Final = DialledConnection(
             self.here.broker, AmqpOptions(), Caller("east:5672"), outbound
         )

@@ -81,6 +81,9 @@ class LinksSession:
     def attach_link(self, link: AutoLink, now: int) -> None:
         """Attach nothing."""
 
+    def renew_auto_links(self, now: int) -> None:
+        """There are none."""
+
     @property
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """There are none."""

@@ -1,5 +1,7 @@
 """Connections that the broker opens, and the links that it attaches by itself (ADR 110)."""
 
+from msgspec.structs import replace
+
 from daybook.engine import commands as c
 from daybook.engine.facts.definitions import (
     ANYCAST,
@@ -16,7 +18,7 @@ from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER
 from daybook.protocols.amqp.wire.performatives import Attach, Begin, Disposition
 from daybook.protocols.amqp.wire.termini import Modified, Released, Source, Target
-from daybook.protocols.port import ACTIVE, FAILED
+from daybook.protocols.port import ACTIVE, FAILED, AutoLinkRow
 from tests.support.amqp.line import Anonymous, Line
 from tests.support.amqp.peer import Peer, follow
 from tests.support.world import World
@@ -122,6 +124,149 @@ def test_a_link_with_a_limit_ends_when_nothing_is_left() -> None:
     line.settle().later(0.6)
     assert there.bodies("bills") == [b"x"]
     assert [*line.rows()] == ["to-east"]
+
+
+def _renewed(line: Line, *links: AutoLink) -> Line:
+    line.links = links
+    line.dialled.renew_auto_links(line.here.now)
+    return line
+
+
+def test_links_are_added_and_removed_on_an_open_connection() -> None:
+    here, there = _with_queue("orders", "bills"), _with_queue("orders", "bills")
+    line = Line(OUT, here=here, there=there).settle()
+    (former,) = here.queue("orders").consumers
+    bills = AutoLink("bills", "bills", "bills", is_out=False)
+    _renewed(line, OUT, bills).settle()
+    assert {each.state for each in line.rows().values()} == {ACTIVE}
+    assert [*here.queue("orders").consumers] == [former]
+    _renewed(line, bills).settle().later(0.6)
+    assert [*line.rows()] == ["bills"]
+    assert not here.queue("orders").consumers
+    assert len(line.accepted._sessions) == 1
+    _renewed(line).settle().later(0.6)
+    assert not line.rows()
+    assert not line.accepted._sessions
+    assert not line.dialled.closing
+
+
+def test_links_are_added_where_there_was_none() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = _renewed(Line(here=here, there=there).settle(), OUT).settle()
+    assert line.rows()["to-east"].state == ACTIVE
+
+
+def test_a_link_out_that_is_removed_waits_for_outcomes_and_takes_nothing_new() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    line.send(here, "orders", b"on its way")
+    follow(here, line.dialled)
+    _renewed(line)
+    line.send(here, "orders", b"later")
+    follow(here, line.dialled)
+    assert line.rows()["to-east"].in_flight == 1
+    line.settle().later(0.6)
+    assert not line.rows()
+    assert there.bodies("orders") == [b"on its way"]
+    assert here.ready("orders") == [b"later"]
+
+
+def test_a_link_in_that_is_removed_takes_what_the_peer_has_sent() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(IN, here=here, there=there).settle()
+    line.send(there, "orders", b"on its way")
+    follow(there, line.accepted)
+    _renewed(line)
+    line.settle().later(0.6)
+    assert not line.rows()
+    assert here.bodies("orders") == [b"on its way"]
+    assert there.bodies("orders") == []
+    line.send(there, "orders", b"later")
+    line.settle()
+    assert there.ready("orders") == [b"later"]
+
+
+def test_a_link_whose_outcomes_do_not_come_ends_all_the_same() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    line.send(here, "orders", b"x")
+    follow(here, line.dialled)
+    _renewed(line)
+    line.dialled.out.clear()
+    for _ in range(22):
+        here.now += 500_000
+        line.dialled.tick(here.now)
+    assert not line.rows()
+    follow(here, line.dialled)
+    assert here.ready("orders") == [b"x"]
+
+
+def test_a_changed_link_takes_the_place_of_the_former_and_counts_on() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders", "bills")
+    line = Line(OUT, here=here, there=there).settle()
+    line.send(here, "orders", b"1")
+    line.settle()
+    changed = AutoLink("to-east", "orders", "bills", is_out=True)
+    _renewed(line, changed).settle().later(0.6)
+    line.send(here, "orders", b"2")
+    line.settle()
+    assert there.bodies("orders") == [b"1"]
+    assert there.bodies("bills") == [b"2"]
+    assert line.rows()["to-east"] == AutoLinkRow(changed, ACTIVE, total=2)
+
+
+def test_a_link_that_is_removed_and_wanted_again_is_there_in_the_end() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(IN, here=here, there=there).settle()
+    _renewed(_renewed(line), IN).settle().later(0.6).later(0.1)
+    line.send(there, "orders", b"x")
+    line.settle()
+    assert here.bodies("orders") == [b"x"]
+    assert [each.state for each in line.rows().values()] == [ACTIVE]
+
+
+def test_a_cost_changes_in_place_where_it_decides_nothing() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    (former,) = here.queue("orders").consumers
+    dearer = replace(OUT, cost=5)
+    _renewed(line, dearer).settle()
+    assert line.rows()["to-east"].link == dearer
+    assert [*here.queue("orders").consumers] == [former]
+
+
+def test_a_cost_of_a_direct_address_is_that_of_a_new_link() -> None:
+    here, there = World(), _with_queue("orders")
+    here.ok(c.ChangeDistributions((DistributionEntry(prefix="orders"),), "stored"))
+    line = Line(OUT, here=here, there=there).settle()
+    dearer = replace(OUT, cost=5)
+    _renewed(line, dearer).settle().later(0.6)
+    assert line.rows()["to-east"] == AutoLinkRow(dearer, ACTIVE)
+    (link,) = here.broker.direct.receivers.values()
+    assert link.cost == 5
+
+
+def test_a_link_that_was_refused_is_removed_at_once() -> None:
+    here, there = _with_queue("orders"), World()
+    there.ok(c.SetSettings("#", {"auto-create-addresses": False, "auto-create-queues": False}))
+    line = Line(IN, here=here, there=there).settle()
+    _renewed(line)
+    assert not line.rows()
+    assert not line.settle().accepted._sessions
+
+
+def test_a_link_without_an_answer_yet_is_removed_when_it_is_there() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there)
+    for _ in range(4):
+        follow(there, line.accepted)
+        line._carry(line.dialled, line.accepted, there)
+        line._answer()
+        line._carry(line.accepted, line.dialled, here)
+    _renewed(line).settle().later(0.6).later(0.6)
+    assert not line.rows()
+    assert line.dialled.connection
+    assert not here.queue("orders").consumers
 
 
 def test_a_link_to_a_container_is_attached_when_it_has_connected() -> None:
