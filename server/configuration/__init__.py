@@ -21,6 +21,7 @@ Modules:
   as quick as all others: importing it and making its tables takes more than a tenth of a second.
 - `host_config`: The virtual hosts of a configuration: [[virtual-host]], and references in other
   tables.
+- `link_checks`: Contradictions between links of the configuration and the rest of it.
 - `link_route_config`: The link routes of a configuration: each [[link-route]], checked.
 - `security_config`: The permissions of a configuration: the rules of [[security-setting]], checked.
 - `signing_config`: The configuration of signing; reads only the beginning of the key's file.

@@ -87,6 +87,7 @@ class Found(NamedTuple):
     sharded_queues: tuple[ShardedQueueConfig, ...]
     waypoints: tuple[Waypoint, ...]
     distributions: Distributions
+    placed: tuple[Placed, ...]
 
 
 class LinkReader:
@@ -121,6 +122,7 @@ class LinkReader:
             tuple(queue for _, queue in sharded),
             _waypoints_of(given, sharded, entries),
             entries,
+            tuple(placed),
         )
 
     # ---- auto-links

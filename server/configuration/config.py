@@ -57,9 +57,11 @@ from daybook.server.configuration import (
     distribution_config,
     encryption,
     host_config,
+    link_checks,
 )
 from daybook.server.configuration.auto_link_config import (
     AutoLinkConfig,
+    Found,
     LinkReader,
     ShardedQueueConfig,
     check_waypoints,
@@ -265,7 +267,7 @@ def load(
             config.address_settings.values(),
         ),
     )  # fmt: skip
-    warnings = (*findings.lost, *filter(None, found))
+    warnings = (*findings.lost, *config.warnings, *filter(None, found))
     return msgspec.structs.replace(config, warnings=warnings, foreign=findings.rest())
 
 
@@ -287,6 +289,7 @@ class _Builder:
         self.syntax: Syntax = DEFAULT_SYNTAX
         self.hosts: set[str] = {HOST}
         self.listed: list[Listed] = []
+        self.warnings: list[str] = []
 
     def build(self, source: Source) -> Config:
         """Build the configuration; invalid values are replaced by defaults."""
@@ -323,6 +326,9 @@ class _Builder:
         links = LinkReader(
             connectors, self.hosts, self.right_values, self.check_name, self.problem
         ).read(source.arrays["auto-link"], source.arrays["sharded-queue"], distributions)
+        routes = link_routes_of(
+            source.arrays["link-route"], connectors, self.right_values, self.problem
+        )
         self.acceptors(source.replaced)
         rules, host_rules = rules_of(
             source.arrays["security-setting"],
@@ -351,13 +357,26 @@ class _Builder:
             auto_links=links.auto_links,
             sharded_queues=links.sharded_queues,
             waypoints=links.waypoints,
-            link_routes=link_routes_of(
-                source.arrays["link-route"], connectors, self.right_values, self.problem
-            ),
+            link_routes=tuple(routes),
         )
         check_stored(links.distributions, self.listed, self.problem)
         check_waypoints(links.waypoints, self.listed, self.problem)
-        return config
+        self.check_links(config, links, routes, source.settings)
+        return msgspec.structs.replace(config, warnings=tuple(self.warnings))
+
+    def check_links(
+        self,
+        config: Config,
+        links: Found,
+        routes: Mapping[LinkRoute, str],
+        address_settings: Sequence[Block],
+    ) -> None:
+        """Find links that contradict something else."""
+        link_checks.check_passed_on(routes, self.listed, links.placed, self.problem, self.warn)
+        link_checks.warn_of_ends(routes, address_settings, self.warn)
+        link_checks.warn_of_containers(routes, links.placed, config.acceptors, self.warn)
+        link_checks.warn_of_one_way(links.placed, links.distributions, self.warn)
+        link_checks.warn_of_everything(routes, self.warn)
 
     def right_values(
         self, block: Block, table: tuple[Option, ...], prefix: str
@@ -410,6 +429,10 @@ class _Builder:
 
     def problem(self, where: str, text: str) -> None:
         self.problems.append(f"{where}: {text}")
+
+    def warn(self, where: str, text: str) -> None:
+        """Note what only looks wrong."""
+        self.warnings.append(f"{where}: {text}")
 
     def check_pending(self, block: Block, values: Mapping[str, int]) -> None:
         if values["max_pending_bytes"] >= values["block_bytes"]:

@@ -23,7 +23,8 @@ from daybook.server.configuration.host_config import Problem
 
 _OF_NAME: Final = dict.fromkeys(option.name for option in ADDRESS_TABLE).keys()
 _OF_PATTERN: Final = dict.fromkeys(option.name for option in DISTRIBUTION_TABLE).keys()
-_ENDS: Final = ("dead-letter-address", "expiry-address")
+ENDS: Final = ("dead-letter-address", "expiry-address")
+"""The keys that name where messages end."""
 _KINDS: Final = ("a name", "a prefix or a pattern")
 
 
@@ -109,7 +110,7 @@ def warning(
     found = Distributions(entries, default)
     if not any(each.is_stored or each.enable_fallback for each in entries):
         return ""
-    named = {str(each[key]) for each in settings for key in _ENDS if each.get(key)}
+    named = {str(each[key]) for each in settings for key in ENDS if each.get(key)}
     lost = sorted(name for name in named if not _is_stored(found, name))
     if not lost:
         return ""

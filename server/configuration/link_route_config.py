@@ -24,9 +24,9 @@ def link_routes_of(
     connectors: Sequence[ConnectorConfig],
     values: Callable[[Block, tuple[Option, ...], str], dict[str, Any] | None],
     problem: Problem,
-) -> tuple[LinkRoute, ...]:
-    """Return the routes; `values` gives the values of a block by field, None if one of them was
-    refused."""
+) -> dict[LinkRoute, str]:
+    """Return the routes and their places; `values` gives the values of a block by field, None if
+    one of them was refused."""
     known = [each.name for each in connectors]
     found: dict[LinkRoute, str] = {}
     for block in blocks:
@@ -45,7 +45,7 @@ def link_routes_of(
         where = found.setdefault(route, block.where)
         if where != block.where:
             problem(block.where, f"link-route: it is the same as that at {where}; remove one")
-    return tuple(found)
+    return found
 
 
 def _faults(row: dict[str, Any], connectors: Sequence[str]) -> list[tuple[str, str]]:

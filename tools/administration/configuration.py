@@ -56,6 +56,8 @@ def config_check(file: Path, show_all: bool) -> None:
         "distributions": len(found.distributions),
         "connectors": len(found.connectors),
         "auto-links": len(found.auto_links),
+        "sharded queues": len(found.sharded_queues),
+        "link routes": len(found.link_routes),
     }
     listed = ", ".join(f"{count} {what}" for what, count in counts.items())
     noted = f" ({len(found.warnings)} warnings)" if found.warnings else ""

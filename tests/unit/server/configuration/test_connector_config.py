@@ -497,4 +497,6 @@ def test_config_check_counts_them(tmp_path: Path) -> None:
     path = tmp_path / "broker.toml"
     path.write_text(EAST + WEST + SHARDED)
     checked = CliRunner().invoke(cli, ["config", "check", str(path)])
-    assert checked.output.endswith(", 1 distributions, 2 connectors, 4 auto-links\n")
+    assert checked.output.endswith(
+        ", 1 distributions, 2 connectors, 4 auto-links, 1 sharded queues, 0 link routes\n"
+    )

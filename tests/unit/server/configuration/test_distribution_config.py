@@ -155,7 +155,8 @@ def test_config_check_finds_the_contradiction_and_counts_distributions(tmp_path:
     path.write_text(NEWS)
     checked = CliRunner().invoke(cli, ["config", "check", str(path)])
     assert checked.output.endswith(
-        ", 1 address settings, 1 distributions, 0 connectors, 0 auto-links\n"
+        ", 1 address settings, 1 distributions, 0 connectors, 0 auto-links,"
+        " 0 sharded queues, 0 link routes\n"
     )
 
 
