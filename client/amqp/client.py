@@ -151,7 +151,7 @@ class AmqpClient:
         if not self._await_of(link, lambda: link.credit > 0):
             raise AmqpClientError(
                 f"{self.endpoint} gave no credit for {link.about} within {self._timeout:.0f} s:"
-                " perhaps it is full"
+                f" {link.why_no_credit}"
             )
         talk = self._talk
         number = talk.begin_delivery(link)

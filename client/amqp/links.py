@@ -7,7 +7,7 @@ from typing import Final
 
 from daybook.client.amqp.arriving import Arriving
 from daybook.client.amqp.failures import AmqpRefused
-from daybook.protocols.amqp.faults import DROPPED
+from daybook.protocols.amqp.faults import DIRECT, DROPPED
 from daybook.protocols.amqp.wire.credit import ReceiverCredit
 from daybook.protocols.amqp.wire.performatives import Attach, Flow
 from daybook.protocols.amqp.wire.serial import after, distance
@@ -31,7 +31,8 @@ class ClientLink:
 
 class Sender(ClientLink):
     """A link by which the client sends: `credit` deliveries may leave. `tells_drops` says that the
-    peer rejects a message that goes to no queue."""
+    peer rejects a message that goes to no queue, `is_direct` that there is none: messages go to
+    receivers."""
 
     def __init__(self, name: str, handle: int, about: str) -> None:
         super().__init__(name, handle, about)
@@ -39,12 +40,23 @@ class Sender(ClientLink):
         self.delivery_count = 0
         self.message_bytes_max = 0
         self.tells_drops = False
+        self.is_direct = False
 
     def attached(self, said: Attach) -> None:
         """Take what the peer says of the link; without a target it refuses it."""
         self.is_attached = said.target is not None
         self.message_bytes_max = said.max_message_size or 0
         self.tells_drops = DROPPED in said.offered_capabilities
+        self.is_direct = DIRECT in said.offered_capabilities
+
+    @property
+    def why_no_credit(self) -> str:
+        """Why the peer may give no credit."""
+        if not self.is_direct:
+            return "perhaps it is full"
+        if self.delivery_count:
+            return "it is a direct address, whose receivers are gone or settle nothing"
+        return "it is a direct address, from which nobody receives"
 
     def flow_came(self, flow: Flow) -> None:
         """Take over what the peer grants."""

@@ -20,7 +20,7 @@ GUEST: Final = "guest"
 
 class Login:
     """The login of an endpoint. With TLS it is PLAIN, which every user can have; without TLS the
-    passcode is not sent if the broker knows SCRAM."""
+    passcode is not sent if the broker knows SCRAM, unless it is that of a guest."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint: Final = endpoint
@@ -34,7 +34,8 @@ class Login:
         if endpoint.login:
             wanted = (PLAIN, scram.NAME) if endpoint.tls else (scram.NAME, PLAIN)
             if endpoint.login == endpoint.passcode == GUEST:
-                wanted += (ANONYMOUS,)
+                # It is not a secret, and a guest that is not a user has no key for SCRAM.
+                wanted = (PLAIN, ANONYMOUS, scram.NAME)
         else:
             wanted = (EXTERNAL,) if endpoint.certificate else (ANONYMOUS,)
         found = next((each for each in wanted if each in offered), None)

@@ -50,7 +50,7 @@ from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.protocols.amqp import tracing
 from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.coordinator import CAPABILITIES, Coordinator
-from daybook.protocols.amqp.faults import DROPPED, LinkFault, SessionFault, error_of
+from daybook.protocols.amqp.faults import DIRECT, DROPPED, LinkFault, SessionFault, error_of
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outcomes import OUTCOMES, ending_of, settlement_of, transaction_of
 from daybook.protocols.amqp.outgoing import Outgoing
@@ -232,6 +232,12 @@ def _incoming(session: AmqpSession, asked: Attach, place: Place | None, number: 
     return link
 
 
+def _offered(link: Incoming) -> tuple[str, ...]:
+    """Return what a sender may know of its link."""
+    found = (DROPPED,) if link.tells_drops else ()
+    return (*found, DIRECT) if link.sender and link.place is not None else found
+
+
 def _begin_receiving(
     session: AmqpSession, asked: Attach, link: Incoming, target: Any = None, gate: int = 0
 ) -> None:
@@ -244,7 +250,7 @@ def _begin_receiving(
             snd_settle_mode=asked.snd_settle_mode, rcv_settle_mode=link.mode,
             source=asked.source, target=target if target is not None else asked.target,
             max_message_size=session.output.options.max_message_size,
-            offered_capabilities=(DROPPED,) if link.tells_drops else (),
+            offered_capabilities=_offered(link),
         ),
         gate,
     )  # fmt: skip

@@ -311,7 +311,7 @@ class AutoLinks:
 
     def renew(self, links: Sequence[AutoLink], now: int) -> None:
         """Attach the links that are new, end those that are gone, and put changed ones in the place
-        of the former; what an administrator asked for goes on."""
+        of the former. Those that an administrator asked for stay."""
         wanted = {each.name: each for each in links}
         for each in list(self.standings):
             if not each.auto_link.limit:

@@ -27,6 +27,9 @@ TEXT_BYTES_MAX: Final = 300
 
 CODE: Final = "daybook:code"
 """The key of the code of a refusal in the info of an error."""
+DIRECT: Final = "daybook:direct"
+"""The capability that a link to a direct address offers its sender, which has credit only while
+somebody receives there."""
 DROPPED: Final = "daybook:dropped"
 """The capability of a link whose sender hears of a message that went to no queue: it is rejected
 with this condition, and with the reason under this key of the info."""

@@ -316,7 +316,7 @@ class Incoming(Link):
             self.session.say_credit(self.handle, self.credit.delivery_count, target)
 
     def stop(self, now: int) -> None:
-        """Take the credit back; what the peer has sent before it hears of that may still come."""
+        """Take the credit back. Messages that the peer has sent by then may still come."""
         self.is_leaving = True
         self.session.say_flow(
             handle=self.handle, delivery_count=self.credit.delivery_count, link_credit=0, echo=True

@@ -286,7 +286,7 @@ class Outgoing(Link):
         self.session.output.ask(command, lambda answer, now: None, now)
 
     def stop(self, now: int) -> None:
-        """Take no more messages; those on their way go on."""
+        """Take no more messages; those on their way get their outcomes."""
         self.is_leaving = True
         self._in_all = self._count
         command = Credit(self.consumer, in_all=self._count)

@@ -359,8 +359,6 @@ class _Builder:
             waypoints=links.waypoints,
             link_routes=tuple(routes),
         )
-        check_stored(links.distributions, self.listed, self.problem)
-        check_waypoints(links.waypoints, self.listed, self.problem)
         self.check_links(config, links, routes, source.settings)
         return msgspec.structs.replace(config, warnings=tuple(self.warnings))
 
@@ -371,7 +369,9 @@ class _Builder:
         routes: Mapping[LinkRoute, str],
         address_settings: Sequence[Block],
     ) -> None:
-        """Find links that contradict something else."""
+        """Find links, and names of direct addresses, that contradict something else."""
+        check_stored(links.distributions, self.listed, self.problem)
+        check_waypoints(links.waypoints, self.listed, self.problem)
         link_checks.check_passed_on(routes, self.listed, links.placed, self.problem, self.warn)
         link_checks.warn_of_ends(routes, address_settings, self.warn)
         link_checks.warn_of_containers(routes, links.placed, config.acceptors, self.warn)

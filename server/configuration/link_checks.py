@@ -1,7 +1,7 @@
 """Contradictions between links of the configuration and the rest of it.
 
-What can never work is refused; what only looks wrong is a warning, with its line. Must never know
-how a value is read.
+A link that can never work is refused, and one that only looks wrong is a warning, with its line.
+Must never know how a value is read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

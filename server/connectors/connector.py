@@ -190,8 +190,8 @@ class Connector:
         return _of_connection(self.config) == _of_connection(config)
 
     def change(self, config: ConnectorConfig, links: Sequence[AutoLink]) -> None:
-        """Take values that need no other connection: a wait is cut to the new delays, and whoever
-        calls lets the connection renew its links."""
+        """Take values that need no other connection: a wait is cut to the new delays. The caller
+        lets the connection renew its links."""
         delays = (self.config.reconnect_delay, self.config.reconnect_delay_max)
         self.config, self.links = config, tuple(links)
         self._line.change(config)

@@ -13,6 +13,7 @@ from typing import IO, Any, Final, Literal
 
 import click
 
+from daybook.client.amqp.client import ANSWER_SECONDS
 from daybook.client.bodies import PIECE_BYTES, Content
 from daybook.client.endpoint import DEFAULT_URL, ClientError, Endpoint, parse_url
 from daybook.texts import body_fields, counted, printable
@@ -75,6 +76,10 @@ url_option = click.option(
 @click.option(
     "--must-route", is_flag=True, help="Exit with 1 if no queue took the message, or one of them."
 )
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.1), default=ANSWER_SECONDS, show_default=True,
+    metavar="SECONDS", help="How long the broker may take for each answer, and to give credit.",
+)  # fmt: skip
 @url_option
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 def send(
@@ -88,6 +93,7 @@ def send(
     persistent: bool | None,
     transaction: bool,
     must_route: bool,
+    timeout: float,
     endpoint: Endpoint,
     as_json: bool,
 ) -> None:
@@ -110,7 +116,7 @@ def send(
         with ExitStack() as files:
             content = _content(body, file, files)
             begun = perf_counter()
-            with connected(endpoint) as traffic:
+            with connected(endpoint, timeout=timeout) as traffic:
                 outcomes = traffic.send(
                     destination, all_headers, content, count, in_transaction=transaction
                 )

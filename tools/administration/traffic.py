@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from daybook.client.amqp.arriving import Arrived
-from daybook.client.amqp.client import AmqpClient
+from daybook.client.amqp.client import ANSWER_SECONDS, AmqpClient
 from daybook.client.amqp.leaving import leaving_of, place_of
 from daybook.client.bodies import Content, Received
 from daybook.client.endpoint import AMQP, Endpoint
@@ -77,19 +77,24 @@ class Traffic(Protocol):
         ...
 
 
-def connected(endpoint: Endpoint, *, durable: str | None = None) -> Traffic:
-    """Connect, for the durable subscription of a name or for none. Raises ClientError."""
+def connected(
+    endpoint: Endpoint, *, durable: str | None = None, timeout: float = ANSWER_SECONDS
+) -> Traffic:
+    """Connect, for the durable subscription of a name or for none, to a broker that has to give
+    each answer within `timeout` seconds. Raises ClientError."""
     if endpoint.protocol == AMQP:
-        return AmqpTraffic(endpoint, durable)
-    return StompTraffic(endpoint, durable)
+        return AmqpTraffic(endpoint, durable, timeout)
+    return StompTraffic(endpoint, durable, timeout)
 
 
 class StompTraffic:
     """The traffic over STOMP."""
 
-    def __init__(self, endpoint: Endpoint, durable: str | None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, durable: str | None, timeout: float = ANSWER_SECONDS
+    ) -> None:
         self._durable: Final = durable
-        self._client: Final = StompClient(endpoint)
+        self._client: Final = StompClient(endpoint, timeout=timeout)
         self._last = b""
 
     def __enter__(self) -> "StompTraffic":
@@ -164,9 +169,13 @@ class StompTraffic:
 class AmqpTraffic:
     """The traffic over AMQP 1.0."""
 
-    def __init__(self, endpoint: Endpoint, durable: str | None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, durable: str | None, timeout: float = ANSWER_SECONDS
+    ) -> None:
         self._durable: Final = durable
-        self._client: Final = AmqpClient(endpoint, container=CONTAINER if durable else "")
+        self._client: Final = AmqpClient(
+            endpoint, timeout=timeout, container=CONTAINER if durable else ""
+        )
         self._unconfirmed: Final[list[int]] = []
 
     def __enter__(self) -> "AmqpTraffic":

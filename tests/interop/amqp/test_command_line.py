@@ -1,6 +1,5 @@
 """`daybook send` and `daybook receive` over AMQP 1.0, beside STOMP, on a broker with both."""
 
-import functools
 import json
 import os
 import signal
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.client.amqp.client import AmqpClient
 from daybook.client.bodies import BODY_BYTES_IN_MEMORY
 from daybook.tools.administration.traffic import AmqpTraffic, Shown, StompTraffic
 from daybook.tools.daybook import cli
@@ -23,6 +21,9 @@ from tests.support.process import BrokerProcess, wait_for
 pytestmark = pytest.mark.interop
 
 CONFIG = """
+[[address]]
+prefix = "direct"
+
 [[address-setting]]
 match = "#"
 max-delivery-attempts = 3
@@ -255,13 +256,32 @@ def test_what_goes_to_no_queue_is_said(both: Both, by: str) -> None:
     assert found.exit_code == 0, found.output
 
 
-def test_a_full_address_is_waited_for(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = functools.partial(AmqpClient, timeout=0.3)
-    monkeypatch.setattr("daybook.tools.administration.traffic.AmqpClient", quick)
-    found = both.run("amqp", "send", "/queue/full.a", "x", "--count", 5)
+@pytest.mark.parametrize(
+    ("by", "words"), [("amqp", "from which nobody receives"), ("stomp", "nobody receives from the")]
+)
+def test_a_direct_address_without_receivers_is_said(both: Both, by: str, words: str) -> None:
+    found = both.run(by, "send", "direct.a", "x", "--timeout", 0.5)
+    assert (found.exit_code, words in found.stderr) == (1, True), found.output
+
+
+def test_a_guest_who_is_no_user_is_let_in(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    words = ["user", "add", "joe", "--passcode-stdin", "--users-file", f"{data}/users.toml"]
+    assert CliRunner().invoke(cli, words, input="open-sesame").exit_code == 0
+    listen, settings = ("amqp://127.0.0.1:0", "stomp://127.0.0.1:0"), ["allow-guest=true"]
+    with BrokerProcess(data, listen=listen, settings=settings) as broker:
+        both = Both(broker.start())
+        for by in ("amqp", "stomp"):
+            assert both.run(by, "send", "/queue/a", "x").exit_code == 0
+        assert both.queue("a")["ready"] == 2
+
+
+def test_a_full_address_is_waited_for(both: Both) -> None:
+    found = both.run("amqp", "send", "/queue/full.a", "x", "--count", 5, "--timeout", 0.3)
     assert found.exit_code == 1
     assert "no outcome arrived within" in found.stderr
-    again = both.run("amqp", "send", "/queue/full.a", "x")
+    again = both.run("amqp", "send", "/queue/full.a", "x", "--timeout", 0.3)
     assert again.exit_code == 1
     assert "no outcome arrived within" in again.stderr or "gave no credit" in again.stderr
     assert both.queue("full.a")["ready"] == 2

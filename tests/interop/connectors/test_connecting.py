@@ -162,8 +162,8 @@ def test_a_reload_changes_links_and_costs_on_an_open_connection(tmp_path: Path) 
         _reload(broker, slow, bills)
         wait_for(lambda: len(listed(broker, "auto-link", "list")) == 1, "the others' ends")
         send(broker, "orders", "stays here")
-        send(broker, "bills", "goes on")
-        assert "goes on" in receive(other, "bills")
+        send(broker, "bills", "bridged")
+        assert "bridged" in receive(other, "bills")
         url = f"amqp://127.0.0.1:{other.port}"
         got = command("receive", "orders", "--url", url, "--count", "2", "--timeout", "15")
         assert [each in got for each in ("before", "between")] == [True, True]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from daybook.client.amqp.client import AmqpClient
 from daybook.client.amqp.failures import CODE, AmqpClientError, AmqpRefused
 from daybook.client.amqp.leaving import Leaving, place_of
+from daybook.client.amqp.login import Login
 from daybook.client.bodies import Content
 from daybook.client.endpoint import AMQP, Endpoint
 from daybook.protocols.amqp.wire.frames import AMQP as AMQP_HEADER
@@ -87,7 +88,7 @@ def sent(*answers: bytes, size: int = 1) -> None:
         ((b"AMQP\0\0\x09\x01",), "does not speak AMQP 1.0"),
         ((protocol_header(AMQP_HEADER),), "with logins"),
         ((protocol_header(SASL) + b"\xff" * 20,), "a frame cannot have"),
-        ((protocol_header(SASL) + frame(0, SaslMechanisms(("GSSAPI",))),), "needs SCRAM"),
+        ((protocol_header(SASL) + frame(0, SaslMechanisms(("GSSAPI",))),), "needs PLAIN or ANONY"),
         ((OFFER, frame(0, SaslOutcome(AUTH))), "login or passcode is wrong"),
         ((OFFER, LOGGED_IN, frame(0, SaslOutcome(OK))), "where it must not"),
         ((OFFER, LOGGED_IN, OPENED + frame(0, Close(Error("amqp:not-found", "which")))), "which"),
@@ -132,7 +133,7 @@ def test_a_guest_needs_no_login_where_none_is_offered() -> None:
 
 
 def test_a_broker_that_cannot_prove_itself_gets_no_more() -> None:
-    offer = protocol_header(SASL) + frame(0, SaslMechanisms(("SCRAM-SHA-256", "PLAIN")))
+    offer = protocol_header(SASL) + frame(0, SaslMechanisms(("SCRAM-SHA-256",)))
     foreign = frame(0, SaslChallenge(b"r=other,s=AAAA,i=4096"))
     with (
         peer(offer, foreign, protocol=AMQP) as endpoint,
@@ -315,3 +316,29 @@ def test_any_bytes_are_a_fault_or_nothing(data: bytes, before: bytes) -> None:
         with pytest.raises(AmqpClientError):
             read_all()
         gone.join()
+
+
+@pytest.mark.parametrize(
+    ("offered", "words"),
+    [((), "perhaps it is full"), (("daybook:direct",), "from which nobody receives")],
+)
+def test_why_credit_may_not_come(offered: tuple[str, ...], words: str) -> None:
+    answer = Attach("sender-0", 7, RECEIVER, target=Target("a"), offered_capabilities=offered)
+    with pytest.raises(AmqpClientError, match=words):
+        sent(frame(0, answer))
+
+
+@pytest.mark.parametrize(
+    ("offered", "login", "chosen"),
+    [
+        (("SCRAM-SHA-256", "PLAIN", "ANONYMOUS"), "guest", "PLAIN"),
+        (("SCRAM-SHA-256", "ANONYMOUS"), "guest", "ANONYMOUS"),
+        (("SCRAM-SHA-256",), "guest", "SCRAM-SHA-256"),
+        (("SCRAM-SHA-256", "PLAIN", "ANONYMOUS"), "joe", "SCRAM-SHA-256"),
+    ],
+)
+def test_a_guest_shows_the_passcode_that_everybody_knows(
+    offered: tuple[str, ...], login: str, chosen: str
+) -> None:
+    endpoint = Endpoint("127.0.0.1", 1, login, login, protocol=AMQP)
+    assert Login(endpoint).choose(offered)[0] == chosen
