@@ -440,9 +440,7 @@ class AmqpConnection(Output):
             self._say_open(answer)
         if self.connector or self.caller.is_container:
             self.broker.handle(HostLinks(answer, self, self.connector), now)
-        links = self._wanted_links(said)
-        if links:
-            self.own.attach(links, now)
+        self.own.renew(self._wanted_links(said), now)
         self._heard = now
         self._set_deadline(now)
         self._go_on(now)
@@ -598,8 +596,7 @@ class AmqpConnection(Output):
 
     def renew_auto_links(self, now: int) -> None:
         """Attach auto-links that were added, and end those that were removed."""
-        if self._state is OPENED:
-            assert self._open is not None
+        if self._state is OPENED and self._open is not None:
             self.own.renew(self._wanted_links(self._open), now)
             self._flush(now)
 
