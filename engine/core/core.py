@@ -170,6 +170,24 @@ class Core:
             count(self.state, row, detail)
         return lsn
 
+    def emit_decision(
+        self, packed: bytes, detail: bytes = b"", headers: bytes = b"", body: bytes = b""
+    ) -> None:
+        """Record a packed event about a message to a direct address, which changes no state."""
+        self.next_lsn += 1
+        pending = self.pending
+        pending.decisions += 1
+        pending.rows.append(packed)
+        if detail:
+            pending.details.append(detail)
+            pending.heap_bytes += len(detail)
+        if headers:
+            pending.headers.append(headers)
+            pending.heap_bytes += len(headers)
+        if body:
+            pending.bodies.append(body)
+            pending.heap_bytes += len(body)
+
     def emit_of_entry(
         self,
         queue: Queue,

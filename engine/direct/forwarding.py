@@ -9,11 +9,12 @@ from typing import Final
 from daybook.engine.commands import FORWARDED, Send
 from daybook.engine.core.core import Core
 from daybook.engine.direct.choosing import choose, of_receivers
-from daybook.engine.direct.serving import CONTENT, OFF, give
+from daybook.engine.direct.serving import CONTENT, OFF, PACK, give
 from daybook.engine.effects import Ended
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import Distribution, DistributionEntry
 from daybook.engine.facts.events import PERSISTENT
+from daybook.engine.facts.rows import HEAD_STRUCT, TAKER_STRUCT
 from daybook.engine.links.links import (
     UNTRIED,
     Copies,
@@ -216,13 +217,19 @@ def _record(
             if len(known) == DETAILS_MAX:
                 known.clear()
             known[key] = detail
-    core.emit(
-        (
-            events.FORWARDED, 0 if chosen else reasons.NO_RECEIVERS, 0, 0, 0, message.priority,
-            flags, message.id, chosen[0].id if len(chosen) == 1 else 0, command.connection,
-            stored or command.sender, core.now,
-        ),
-        detail, message.headers, message.body,
+    headers, body = (message.headers, message.body) if mode == CONTENT else (b"", b"")
+    related = stored or command.sender
+    if len(chosen) == 1:
+        only = chosen[0]
+        head = only.forwarded_head.pack(0, 0, 0, 0, message.priority, flags)
+        taken = only.packed_from(command.connection, related)
+    else:
+        reason = 0 if chosen else reasons.NO_RECEIVERS
+        head = HEAD_STRUCT.pack(events.FORWARDED, reason, 0, 0, 0, message.priority, flags)
+        taken = TAKER_STRUCT.pack(0, command.connection, related)
+    core.emit_decision(
+        PACK(head, message.id, taken, core.now, len(detail), len(headers), len(body)),
+        detail, headers, body,
     )  # fmt: skip
 
 

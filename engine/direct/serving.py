@@ -11,10 +11,12 @@ from daybook.engine.core.core import Core
 from daybook.engine.core.credit import take_back
 from daybook.engine.effects import Drained, Ended, Settled
 from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.rows import DECISION_STRUCT
 from daybook.engine.facts.settlements import ACCEPTED
 from daybook.engine.links.links import CAPACITY, UNTRIED, Ending, Forwarding, ReceivingLink
 from daybook.engine.messages.deaths import CONDITION_LENGTH_MAX, ERROR_LENGTH_MAX
 
+PACK: Final = DECISION_STRUCT.pack
 DECISIONS: Final = "decisions"
 CONTENT: Final = "content"
 OFF: Final = "off"
@@ -125,10 +127,10 @@ def end(
                     ending.not_here,
                 )
             )
-        core.emit(
-            (
-                events.FORWARD_SETTLED, reason, 0, 0, 0, 0, 0,
-                forwarding.message.id, link.id, link.connection_id, 0, core.now,
+        core.emit_decision(
+            PACK(
+                link.settled_head.pack(reason, 0, 0, 0, 0, 0), forwarding.message.id, link.packed,
+                core.now, len(detail), 0, 0,
             ),
             detail,
         )  # fmt: skip

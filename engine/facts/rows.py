@@ -27,7 +27,10 @@ TAKER_STRUCT: Final = Struct("<QQQ")
 """The consumer, the connection, and no related event."""
 TAKEN_STRUCT: Final = Struct("<16sQ24sq16x")
 """A head and the other columns of a delivery: the message, who took it, the time."""
-assert BARE_STRUCT.size == WIDE_STRUCT.size == TAKEN_STRUCT.size == ROW_BYTES
+DECISION_STRUCT: Final = Struct("<16sQ24sqIII4x")
+"""The same with the lengths of the strings of an event."""
+for _each in (BARE_STRUCT, WIDE_STRUCT, TAKEN_STRUCT, DECISION_STRUCT):
+    assert _each.size == ROW_BYTES
 
 
 class RowHead:

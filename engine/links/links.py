@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.facts.definitions import BALANCED, BY_GROUP, Distribution
+from daybook.engine.facts.events import FORWARD_SETTLED, FORWARDED
+from daybook.engine.facts.rows import TAKER_STRUCT, RowHead
 from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT, FAILED, REJECTED, RELEASED
 from daybook.engine.messages.annotations import Annotations, packed
 from daybook.engine.messages.message import PRIORITIES, Message
@@ -157,11 +159,13 @@ class ReceivingLink(Taker):
     credit, by priority; both make its load, and are charged to its connection. It `drains` until
     it has what there is. `cost` is how far away it is, `shard` the queue of others that it leads
     to. `holders` is shared by receivers of a connection that settle by message:
-    by that, the ids of those that have not settled it; None for all others.
+    by that, the ids of those that have not settled it; None for all others. `packed`, with the two
+    heads, is what rows about its deliveries begin with and say of it.
     """
 
     __slots__ = (
-        "address", "connection", "cost", "drains", "holders", "outstanding", "shard", "waiting",
+        "_connection", "_sender", "_taken", "address", "connection", "cost", "drains",
+        "forwarded_head", "holders", "outstanding", "packed", "settled_head", "shard", "waiting",
         "waiting_bytes", "waits",
     )  # fmt: skip
 
@@ -184,6 +188,18 @@ class ReceivingLink(Taker):
         self.waiting_bytes = 0
         self.drains = False
         self.holders: dict[int, list[int]] | None = None
+        self.packed: Final = TAKER_STRUCT.pack(link_id, connection.id, 0)
+        self.forwarded_head: Final = RowHead(FORWARDED)
+        self.settled_head: Final = RowHead(FORWARD_SETTLED)
+        self._connection = self._sender = -1
+        self._taken = b""
+
+    def packed_from(self, connection: int, sender: int) -> bytes:
+        """Return what the row of a message to it says of receiver and sender."""
+        if sender != self._sender or connection != self._connection:
+            self._connection, self._sender = connection, sender
+            self._taken = TAKER_STRUCT.pack(self.id, connection, sender)
+        return self._taken
 
     @property
     def load(self) -> int:
@@ -356,8 +372,8 @@ class DirectAddress:
         self._everybody: tuple[ReceivingLink, ...] = ()
         self.senders: Final[dict[int, SendingLink]] = {}
         self.receivers: Final[dict[int, ReceivingLink]] = {}
-        # Receivers by their cost, and by their load, each in the order of turns; and the least
-        # load at most.
+        # Receivers by their cost, and several by their load, each in the order of turns; and the
+        # least load at most.
         self._by_cost: Final[dict[int, dict[int, ReceivingLink]]] = {}
         self._loads: Final[dict[int, dict[int, ReceivingLink]]] = {}
         self._least = 0
@@ -404,9 +420,13 @@ class DirectAddress:
     def join(self, link: ReceivingLink) -> None:
         """Add a receiver."""
         self._forget()
+        if len(self.receivers) == 1:
+            for only in self.receivers.values():
+                self._loads.setdefault(only.load, {})[only.id] = only
         self.receivers[link.id] = link
         self._by_cost.setdefault(link.cost, {})[link.id] = link
-        self._loads.setdefault(0, {})[link.id] = link
+        if len(self.receivers) > 1:
+            self._loads.setdefault(0, {})[link.id] = link
         self._least = 0
 
     def leave(self, link: ReceivingLink) -> None:
@@ -417,10 +437,15 @@ class DirectAddress:
         del near[link.id]
         if not near:
             del self._by_cost[link.cost]
-        self._take(link, 0)
+        if len(self.receivers) > 1:
+            self._take(link, 0)
+        else:
+            self._loads.clear()
 
     def reload(self, link: ReceivingLink, before: int) -> None:
         """Note that the load of a receiver changed."""
+        if not self._loads:
+            return
         now = link.load
         if now == before:
             return
@@ -448,6 +473,8 @@ class DirectAddress:
 
     def least_loaded(self) -> ReceivingLink:
         """Return the receiver with the least load; of several, the one whose turn it is."""
+        if not self._loads:
+            return next(iter(self.receivers.values()))
         while self._least not in self._loads:
             self._least += 1
         return next(iter(self._loads[self._least].values()))

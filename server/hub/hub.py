@@ -17,6 +17,7 @@ from daybook.engine.broker import Broker
 from daybook.engine.commands import Command, RetryHeld, Room, Stop, Withhold
 from daybook.engine.consumers import transactions
 from daybook.engine.facts.definitions import AutoLink
+from daybook.engine.facts.pending import Pending
 from daybook.engine.facts.reasons import ADMINISTRATION, LIMIT, UNREADABLE
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import Store, StoreError
@@ -384,9 +385,7 @@ class Hub:
         if self._streaming:
             self._stream(next(iter(self._streaming)))
         pending = broker.pending
-        if pending.rows and (
-            self.outbox.blocks_in_flight == 0 or pending.raw_bytes >= self.options.block_bytes
-        ):
+        if pending.rows and self._closes(pending):
             self._close_block()
         if is_left_over := broker.is_touched or bool(broker.effects) or self._has_work:
             self._soon()
@@ -424,6 +423,8 @@ class Hub:
         self.memory.tick(now)
         self.slow.tick(now)
         self.broker.look_again(now)
+        if self.broker.pending.can_wait and not self.outbox.blocks_in_flight:
+            self._close_block()
         if self.blocked.count or self.broker.notices or self.broker.is_touched or self._has_work:
             self._soon()
         self.refusals.tick(now)
@@ -449,6 +450,15 @@ class Hub:
         if not self._scheduled:
             self._scheduled = True
             self._schedule()
+
+    def _closes(self, pending: Pending) -> bool:
+        """Whether the open block is to be closed now. One with nothing but decisions about direct
+        addresses waits for the next tick: the loop would wait for a disk for which nobody does."""
+        if pending.raw_bytes >= self.options.block_bytes:
+            return True
+        if self.outbox.blocks_in_flight:
+            return False
+        return self.outbox.is_awaited or not pending.can_wait
 
     def _close_block(self) -> None:
         batch = self.broker.take()

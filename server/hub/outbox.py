@@ -116,6 +116,11 @@ class Outbox:
         return self._in_flight[0].closed_at if self._in_flight else 0
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether something waits for the block that is still open."""
+        return bool(self._open.members or self._open.calls)
+
+    @property
     def blocks_in_flight(self) -> int:
         """How many closed blocks are not durable yet."""
         return len(self._in_flight)

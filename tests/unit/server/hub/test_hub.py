@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from daybook.engine.broker import Broker
-from daybook.engine.commands import CreateAddress, DeleteAddress, Start
+from daybook.engine.commands import ChangeDistributions, CreateAddress, DeleteAddress, Start
+from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.events import FORWARD_SETTLED, FORWARDED
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.journal.blocks.batch import BatchLike
@@ -187,6 +189,56 @@ def test_nothing_is_said_before_it_is_written() -> None:
     assert client.transport.written == b""
     bench.writer.write()
     assert client.transport.written.startswith(b"RECEIPT\nreceipt-id:r\n\n\0MESSAGE\n")
+
+
+def begin_direct() -> tuple[Bench, Client, Client]:
+    """Return a sender and a receiver of a direct address, and their bench."""
+    bench = Bench()
+    table = (DistributionEntry(prefix="work"),)
+    bench.hub.request(ChangeDistributions(table))
+    receiver = bench.connect()
+    receiver.do(b"SUBSCRIBE\nid:1\ndestination:work\n\n\0")
+    return bench, bench.connect(), receiver
+
+
+def send_direct(sender: Client) -> None:
+    sender.send(b"SEND\ndestination:work\n\nhello\0")
+    sender.bench.turn()
+
+
+def test_decisions_about_direct_addresses_wait_for_the_next_tick() -> None:
+    bench, sender, receiver = begin_direct()
+    for _ in range(3):
+        send_direct(sender)
+        assert receiver.transport.take().startswith(b"MESSAGE\n")
+    assert bench.writer.waiting == []
+    bench.hub.tick()
+    [block] = bench.writer.waiting
+    kinds = [row[0] for row in block.rows]
+    assert kinds == [FORWARDED, FORWARD_SETTLED] * 3
+    # While a block is on its way to the disk, the next one grows.
+    send_direct(sender)
+    bench.hub.tick()
+    assert len(bench.writer.waiting) == 1
+
+
+def test_decisions_about_direct_addresses_leave_with_what_somebody_waits_for() -> None:
+    bench, sender, _ = begin_direct()
+    send_direct(sender)
+    sender.message(b"hello", queue="a", receipt="r")
+    bench.turn()
+    [block] = bench.writer.waiting
+    assert [row[0] for row in block.rows][:2] == [FORWARDED, FORWARD_SETTLED]
+    bench.writer.write()
+    assert sender.transport.take() == b"RECEIPT\nreceipt-id:r\n\n\0"
+
+
+def test_very_many_decisions_about_direct_addresses_do_not_wait() -> None:
+    bench, sender, _ = begin_direct()
+    bench.hub.options = HubOptions(block_bytes=1000)
+    for _ in range(10):
+        send_direct(sender)
+    assert bench.writer.waiting
 
 
 def test_receipts_keep_their_order_over_blocks() -> None:
