@@ -272,6 +272,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Chunk: _chunk,
     commands.GiveUpSend: _give_up_send,
     commands.Settle: _settle,
+    commands.AcceptAll: direct_settling.accept_all,
     commands.Resume: resuming.resume,
     commands.Withhold: settlement.withhold,
     commands.OpenConnection: connections.open_connection,

@@ -445,6 +445,14 @@ class Settle(Command):
     awaits: bool = False
 
 
+class AcceptAll(Command):
+    """Accept deliveries to a receiver of a direct address, the first one first. Those that it does
+    not have in flight are passed over."""
+
+    consumer: int
+    messages: list[int]
+
+
 class Resume(Command):
     """Put a message in flight to a consumer again without sending it: the client had it from the
     link that this consumer continues, and is about to settle it.

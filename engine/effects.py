@@ -168,18 +168,19 @@ class Detached(Effect):
 
 
 class Ended(Effect):
-    """A message to a direct address has ended: its sender hears how."""
+    """Messages to direct addresses have ended: their sender hears how."""
 
-    __slots__ = ("ending", "token")
+    __slots__ = ("ending", "tokens")
 
     def __init__(self, sender: Taker, token: Any, ending: Ending) -> None:
         super().__init__(sender)
-        self.token: Final = token
+        self.tokens: Final = [token]
         self.ending: Final = ending
 
     def hand_to(self, receiver: SenderEnds, now: int) -> None:
         """Tell the sender."""
-        receiver.ended(self.token, self.ending, now)
+        for token in self.tokens:
+            receiver.ended(token, self.ending, now)
 
 
 class Passed(Effect):

@@ -5,7 +5,7 @@ when all have ended it; only then a receiver hears that its sender has settled i
 receiver is what waits for it and what it has not settled.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from daybook.engine.core.core import Core
 from daybook.engine.core.credit import take_back
@@ -13,7 +13,14 @@ from daybook.engine.effects import Drained, Ended, Settled
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.rows import DECISION_STRUCT
 from daybook.engine.facts.settlements import ACCEPTED
-from daybook.engine.links.links import CAPACITY, UNTRIED, Ending, Forwarding, ReceivingLink
+from daybook.engine.links.links import (
+    CAPACITY,
+    UNTRIED,
+    Ending,
+    Forwarding,
+    ReceivingLink,
+    SendingLink,
+)
 from daybook.engine.messages.deaths import CONDITION_LENGTH_MAX, ERROR_LENGTH_MAX
 
 PACK: Final = DECISION_STRUCT.pack
@@ -148,7 +155,7 @@ def _tell_sender(core: Core, forwarding: Forwarding) -> None:
             # The broker itself hears at once: its receivers may end with this very command.
             sender.receiver.ended(forwarding.token, ending, core.now)
         else:
-            core.effects.append(Ended(sender, forwarding.token, ending))
+            _tell(core, sender, forwarding.token, ending)
             if forwarding.awaiting and forwarding.confirms:
                 awaiting = forwarding.message.id, forwarding.awaiting
                 sender.to_settle[forwarding.token] = awaiting
@@ -163,3 +170,12 @@ def settle_receivers(core: Core, message: int, awaiting: list[ReceivingLink]) ->
     for link in awaiting:
         if link.id in core.direct.receivers:
             core.effects.append(Settled(link, (message,), reasons.BY_CONSUMER, 0))
+
+
+def _tell(core: Core, sender: SendingLink, token: Any, ending: Ending) -> None:
+    """Tell a sender how its message ended; in one effect with those before that ended alike."""
+    last = core.effects[-1] if core.effects else None
+    if isinstance(last, Ended) and last.consumer is sender and last.ending is ending:
+        last.tokens.append(token)
+    else:
+        core.effects.append(Ended(sender, token, ending))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.commands import (
+    AcceptAll,
     Attach,
     AttachAll,
     AttachSender,
@@ -68,7 +69,7 @@ def may_pass(core: "Core", command: Command) -> bool:
     kind = type(command)
     if kind in _PASS or (isinstance(command, Send) and _goes_elsewhere(core, command)):
         return True
-    if isinstance(command, Credit | Detach | Settle):
+    if isinstance(command, Credit | Detach | Settle | AcceptAll):
         if command.consumer in core.direct.receivers:
             return True
         consumer = core.state.consumers.get(command.consumer)

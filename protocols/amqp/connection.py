@@ -46,7 +46,7 @@ from daybook.protocols.amqp.outcomes import (
     settlement_of,
     transaction_of,
 )
-from daybook.protocols.amqp.outgoing import Outgoing
+from daybook.protocols.amqp.outgoing import Outgoing, accept_forwarded
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.own_sessions import OwnSessions
 from daybook.protocols.amqp.routed import RoutedLink
@@ -678,6 +678,8 @@ class AmqpConnection(Output):
         """Settle deliveries, the first one first."""
         budget = self.broker.budget
         ending = ending_of(said.state)
+        if ending is ACCEPTANCE and said.settled and transaction_of(said.state) is None:
+            deliveries = accept_forwarded(session, deliveries, now)
         for place, delivery in enumerate(deliveries):
             if budget.is_spent or not self._is_ended(session, delivery, ending, said, now):
                 self.keep(partial(self._settle, session, deliveries[place:], said))

@@ -16,6 +16,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.effects import REDELIVERED
 from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
+from daybook.engine.facts.settlements import ACCEPTED
 from daybook.engine.links.links import Ending
 from daybook.engine.messages.amqp.content_codec import (
     size_of_body,
@@ -625,12 +626,12 @@ class Incoming(Link):
         mode = self.forwarded.pop(delivery, None)
         if self.is_gone or mode is None:
             return
-        state = state_of(ending)
-        if ending.info or ending.annotations or ending.condition:
-            state = fitting(state, self.session.output.max_frame_size - STATE_HEAD_ROOM)
-        if isinstance(state, Accepted) and mode == FIRST:
+        if ending.outcome == ACCEPTED and mode == FIRST:
             self.session.accept(delivery)
         else:
+            state = state_of(ending)
+            if ending.info or ending.annotations or ending.condition:
+                state = fitting(state, self.session.output.max_frame_size - STATE_HEAD_ROOM)
             self._tell(delivery, mode, state)
         self.session.output.thirsty[self.number] = self
 

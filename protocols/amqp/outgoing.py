@@ -7,7 +7,7 @@ from collections import deque
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from daybook.engine.commands import Credit, Detach
+from daybook.engine.commands import AcceptAll, Credit, Detach
 from daybook.engine.facts import reasons
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.protocols.amqp.faults import detached, error
@@ -306,6 +306,25 @@ class Outgoing(Link):
             "delivery_count": self._count & _MASK, "link_credit": credit, "available": available,
         }  # fmt: skip
 
+    def accept_forwarded(self, deliveries: list[int], now: int) -> int:
+        """Accept the first of these deliveries, which the peer has settled, as many as are of this
+        link and as the budget allows; return how many. Only for a direct address."""
+        output, unsettled = self.session.output, self.unsettled
+        messages: list[int] = []
+        for delivery in deliveries[: output.broker.budget.left]:
+            message = unsettled.get(delivery)
+            if message is None:
+                break
+            messages.append(message)
+        output.broker.handle(AcceptAll(self.consumer, messages), now)
+        known = self.session.unsettled
+        for delivery in deliveries[: len(messages)]:
+            message = unsettled.pop(delivery, None)
+            if message is not None:
+                known.pop(delivery, None)
+                self.ended.pop(message, None)
+        return len(messages)
+
     def forget(self, delivery: int) -> None:
         """Forget a delivery that is settled."""
         if delivery in self.unsettled:
@@ -399,3 +418,17 @@ class Outgoing(Link):
         self._large = None
         if self._is_another():
             self.session.hold(self, self._turn)
+
+
+def accept_forwarded(session: AmqpSession, deliveries: list[int], now: int) -> list[int]:
+    """Accept those in front that are of direct addresses, within the budget; return the others."""
+    broker = session.output.broker
+    while deliveries and not broker.budget.is_spent:
+        link = session.unsettled.get(deliveries[0])
+        if not isinstance(link, Outgoing) or not broker.is_direct(link.consumer):
+            break
+        count = link.accept_forwarded(deliveries, now)
+        if not count:
+            break
+        deliveries = deliveries[count:]
+    return deliveries

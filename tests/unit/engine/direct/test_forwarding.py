@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine.commands import FORWARDED
 from daybook.engine.direct.forwarding import DETAILS_MAX
+from daybook.engine.effects import Ended
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import DistributionEntry, QueueDefinition
 from daybook.engine.facts.events import CONSUMER
@@ -25,7 +26,7 @@ from daybook.engine.facts.settlements import (
 )
 from daybook.engine.facts.values import Symbol
 from daybook.engine.links.links import CAPACITY, IN_DOUBT, Ending
-from daybook.engine.refusals import Code
+from daybook.engine.refusals import Code, Refusal
 from tests.support.world import Delivery, World
 
 TABLE = (
@@ -111,6 +112,10 @@ class Direct:
 
     def settle(self, receiver: int, message: int, outcome: int = ACCEPTED, **values: Any) -> None:
         self.world.ok(c.Settle(receiver, message, outcome=outcome, **values))
+        self.hear()
+
+    def accept(self, receiver: int, messages: list[int]) -> None:
+        self.world.ok(c.AcceptAll(receiver, messages))
         self.hear()
 
     def detach(self, receiver: int) -> None:
@@ -560,7 +565,7 @@ def test_the_journal_has_as_much_as_is_wanted(mode: str) -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["send", "settle", "attach", "detach", "credit", "lose"]),
+        st.sampled_from(["send", "settle", "accept", "attach", "detach", "credit", "lose"]),
         st.integers(0, 3),
         st.sampled_from([ACCEPTED, REJECTED, RELEASED, FAILED]),
     ),
@@ -585,6 +590,8 @@ def test_every_message_ends_once_and_loads_are_right(
             peers[direct.attach(credit=number, connection=peer)] = peer
         elif chosen and step == "settle" and links[chosen].outstanding:
             direct.settle(chosen, next(iter(links[chosen].outstanding)), outcome)
+        elif chosen and step == "accept":
+            direct.accept(chosen, list(links[chosen].outstanding)[: outcome + 1])
         elif chosen and step == "detach":
             direct.detach(chosen)
         elif chosen and step == "credit":
@@ -601,6 +608,37 @@ def test_every_message_ends_once_and_loads_are_right(
         direct.detach(receiver)
     assert sorted(direct.heard.ends) == list(range(1, direct.count + 1))
     direct.world.check()
+
+
+def test_deliveries_are_accepted_together() -> None:
+    direct = Direct()
+    receiver = direct.attach(credit=3, credit_policy=BY_SETTLEMENT)
+    for _ in range(6):
+        direct.send()
+    assert direct.taken(receiver) == [1, 2, 3]
+    first, second, third = (each.message for each in direct.deliveries(receiver))
+    spent = direct.world.broker.budget.spent
+    direct.world.ok(c.AcceptAll(receiver, [first, 4711, third]))
+    assert direct.world.broker.budget.spent - spent >= 3
+    # One effect has all that ended alike.
+    direct.world.dispatch()
+    assert [each.tokens for each in direct.world.effects if isinstance(each, Ended)] == [[1, 3]]
+    direct.hear()
+    assert direct.heard.ends == {1: Ending(ACCEPTED), 3: Ending(ACCEPTED)}
+    assert direct.taken(receiver) == [1, 2, 3, 4, 5]
+    direct.accept(receiver, [first, second])
+    assert sorted(direct.heard.ends) == [1, 2, 3]
+    assert [each.reason for each in direct.world.events_named("ForwardSettled")] == [
+        reasons.BY_CONSUMER
+    ] * 3
+    direct.world.check()
+
+
+def test_only_deliveries_of_direct_addresses_are_accepted_together() -> None:
+    direct = Direct()
+    refused = direct.world.broker.handle(c.AcceptAll(4711, [1]), direct.world.now)
+    assert isinstance(refused, Refusal)
+    assert refused.code is Code.NOT_FOUND
 
 
 def test_an_address_in_use_stays_direct_when_the_table_is_emptied() -> None:
