@@ -20,9 +20,18 @@ import msgspec
 from rich.console import Console
 
 from bench.brokers.running import Running, Target, TargetError
-from bench.brokers.targets import DIRECT, JAVA_PEERS, PEERS, TARGETS, DaybookTarget, target
+from bench.brokers.targets import (
+    JAVA_PEERS,
+    MODES_OF,
+    PEERS,
+    QUEUE,
+    TARGETS,
+    WARM_UP,
+    DaybookTarget,
+    target,
+)
 from bench.load.frames import LoadError
-from bench.load.measurement import DIRECT_MODES, MODES, Measurement, Plan, measure
+from bench.load.measurement import MODES, Measurement, Plan, measure
 from bench.machine.interrupts import Interrupted, Interrupts
 from bench.machine.neighbours import Neighbours
 from bench.reports.options import Counts, Names, also_option, data_option, python_option
@@ -123,7 +132,7 @@ class Session:
                 neighbours.start()
             self._warm_up(running)
             _wait_until_quiet(running)
-            return measure(mode, running, "bench", plan, neighbours.cpu_s)
+            return measure(mode, running, QUEUE, plan, neighbours.cpu_s)
         finally:
             with self._interrupts.shielded():
                 neighbours.stop()
@@ -136,7 +145,7 @@ class Session:
         while left > 0 and time.monotonic() < until:
             part = min(left, _WARM_UP_PART)
             plan = msgspec.structs.replace(setting.plan, messages=part)
-            measure("pipe", running, f"warm-up-{left}", plan)
+            measure("pipe", running, WARM_UP, plan)
             left -= part
 
 
@@ -296,7 +305,7 @@ def _measured(
     started = time.monotonic()
     try:
         for run, mode, busy, one in order:
-            if one.name != DIRECT or mode in DIRECT_MODES:
+            if mode in MODES_OF.get(one.name, MODES):
                 session.measure(one, mode, busy, run)
     except Interrupted as interrupted:
         session.failures.append(f"{interrupted} before all was measured")

@@ -3,14 +3,19 @@
 import importlib.util
 import shutil
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from bench.brokers.artemis import ArtemisTarget
 from bench.brokers.peers import ActivemqTarget, RabbitmqTarget
 from bench.brokers.running import Running, Target, TargetError, free_port
+from bench.load.frames import LoadError
+from bench.load.measurement import DIRECT_MODES, QUEUE_MODES
 from bench.load.wire import AMQP, STOMP, Endpoint
+from bench.load.workers import connect
 
 # Links are not followed: a folder with only a link to bench/ measures an installed, compiled
 # Daybook instead of the sources (`make bench COMPILE=1`).
@@ -50,9 +55,14 @@ class DaybookTarget:
         environment: Mapping[str, str] | None = None,
         protocol: str = STOMP,
         listens: tuple[str, ...] = (),
+        config: str = "",
+        behind: str = "",
     ) -> None:
         """Prepare `daybook serve` with `--set` for each of `settings`, and in this environment;
-        `listens` are further acceptors.
+        `listens` are further acceptors, `config` is the text of its configuration.
+
+        With `behind`, which is more of that text, there is a second broker, to which the connector
+        `there` leads; clients speak to the first one.
 
         With `python`, the interpreter of an environment in which a wheel is installed, the
         installed packages are measured instead of the checkout.
@@ -62,6 +72,8 @@ class DaybookTarget:
         self._protocol = protocol
         self._environment = dict(environment or {})
         self._listens = listens
+        self._config = config
+        self._behind = behind
         # A broker starts in a folder of its own, where a relative path would lead elsewhere.
         found = shutil.which(python) if python is not None else None
         self._python = str(Path(found).absolute()) if found is not None else python
@@ -86,32 +98,95 @@ class DaybookTarget:
             return [sys.executable, "-m", "daybook"]
         return [str(Path(self._python).with_name("daybook"))]
 
-    def start(self, directory: Path) -> Running:
-        """Start `daybook serve` on a new data directory."""
-        port = free_port()
-        command = [*self._command, "serve"]
-        command += ["--data", str(directory / "data")]
+    def _serve(self, data: Path, port: int) -> list[str]:
+        """Return the command that serves a data directory at a port."""
+        command = [*self._command, "serve", "--data", str(data)]
         for listen in (f"{self._protocol}://127.0.0.1:{port}", *self._listens):
             command += ["--listen", listen]
         for setting in self._settings:
             command += ["--set", setting]
+        return command
+
+    def start(self, directory: Path) -> Running:
+        """Start `daybook serve` on a new data directory; with a broker behind it, that one too."""
+        port = free_port()
+        commands = [self._serve(directory / "data", port)]
+        config = self._config
+        if self._behind:
+            there = free_port()
+            commands.insert(0, self._serve(directory / "there", there))
+            config += _CONNECTOR.format(port=there) + self._behind
+        if config:
+            file = directory / "ways.toml"
+            file.write_text(config, "utf-8")
+            commands[-1] += ["--config", str(file)]
         # An installed wheel must not find the checkout; the working directory is elsewhere too.
         environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT / "src")}
-        running = Running(self.name, [command], directory, environment | self._environment)
+        running = Running(self.name, commands, directory, environment | self._environment)
         endpoint = Endpoint(
             port, "guest", "guest", "/", "credit", protocol=self._protocol,
-            stores=ALL_DIRECT not in self._settings,
+            stores=ALL_DIRECT not in self._settings, keeps_order=self.name != SHARDED,
         )  # fmt: skip
         running.wait_until_ready(endpoint, b"ready")
+        if self._behind:
+            _wait_for_way(running)
         return running
 
 
+def _wait_for_way(running: Running) -> None:
+    """Wait until a sender can attach a link, which may lead over a connector."""
+    deadline = time.monotonic() + _WAY_S
+    while True:
+        try:
+            with closing(connect(running.endpoint, "way", _WAY_S)) as wire:
+                wire.send_to(f"/queue/{WARM_UP}.0")
+                return
+        except LoadError as error:
+            if time.monotonic() > deadline:
+                running.stop()
+                raise TargetError(
+                    f"{running.name} has no way to the other broker: {error}"
+                ) from error
+        time.sleep(_POLL_S)
+
+
+_WAY_S: Final = 20.0
+_POLL_S: Final = 0.1
+QUEUE: Final = "bench"
+WARM_UP: Final = "warm-up"
+"""The queue that is measured, and that of the warm-up; a mode may put numbers behind."""
+_PLACES: Final = (QUEUE, *(f"{QUEUE}.{number}" for number in range(4)), f"{WARM_UP}.0")
+_CONNECTOR: Final = """
+[[connector]]
+name = "there"
+url = "amqp://127.0.0.1:{port}"
+reconnect-delay = "100ms"
+"""
+_WAYPOINTS: Final = "".join(
+    f'[[address]]\nprefix = "{name}"\nwaypoint = true\n' for name in (QUEUE, WARM_UP)
+)
+_SHARDS: Final = "".join(
+    f'[[sharded-queue]]\nname = "{name}"\nconnectors = ["there"]\nlocal = true\n'
+    for name in _PLACES
+)
+_LINK_ROUTES: Final = "".join(
+    f'[[link-route]]\nprefix = "{name}"\ndirection = "{direction}"\nconnector = "there"\n'
+    for name in (QUEUE, WARM_UP)
+    for direction in ("in", "out")
+)
 DAYBOOK_AMQP: Final = "daybook-amqp"
 JAVA_PEERS: Final = ("activemq", "artemis", "artemis-amqp")
 PEERS: Final = ("rabbitmq", "rabbitmq-amqp", *JAVA_PEERS)
 DIRECT: Final = "daybook-direct"
-TARGETS: Final = ("floor", "daybook", "daybook-nopersist", DAYBOOK_AMQP, DIRECT, *PEERS)
-"""Those whose names do not say that it is AMQP speak STOMP."""
+WAYPOINT: Final = "daybook-waypoint"
+SHARDED: Final = "daybook-sharded"
+LINK_ROUTE: Final = "daybook-link-route"
+ROUTING: Final = (DIRECT, WAYPOINT, SHARDED, LINK_ROUTE)
+"""Ways over AMQP, of one Daybook; the last two have a second one behind it."""
+TARGETS: Final = ("floor", "daybook", "daybook-nopersist", DAYBOOK_AMQP, *ROUTING, *PEERS)
+"""Those speak STOMP that are not ways over AMQP, and whose names do not say AMQP."""
+MODES_OF: Final = {DIRECT: DIRECT_MODES, SHARDED: QUEUE_MODES, LINK_ROUTE: QUEUE_MODES}
+"""The modes of targets that do not have all."""
 ALL_DIRECT: Final = "broker.default-distribution=balanced"
 NOT_PERSISTING: Final = "persist-delivery-count-before-delivery=false"
 
@@ -119,12 +194,16 @@ NOT_PERSISTING: Final = "persist-delivery-count-before-delivery=false"
 def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
     """Return the target called `name`; `settings` and `python` are for those of Daybook."""
     broker, _, variant = name.partition("-")
-    protocol = AMQP if variant == AMQP or name == DIRECT else STOMP
+    protocol = AMQP if variant == AMQP or name in ROUTING else STOMP
     if name in ("floor", "activemq"):
         return FloorTarget() if name == "floor" else ActivemqTarget()
     if broker == "daybook":
         added = {"nopersist": (NOT_PERSISTING,), "direct": (ALL_DIRECT,)}.get(variant, ())
-        return DaybookTarget(name, (*settings, *added), python, protocol=protocol)
+        return DaybookTarget(
+            name, (*settings, *added), python, protocol=protocol,
+            config=_WAYPOINTS if name == WAYPOINT else "",
+            behind={SHARDED: _SHARDS, LINK_ROUTE: _LINK_ROUTES}.get(name, ""),
+        )  # fmt: skip
     if broker == "rabbitmq":
         return RabbitmqTarget(protocol)
     if broker == "artemis":

@@ -33,6 +33,8 @@ from bench.load.workers import (
 )
 
 MODES: Final = ("send", "pipe", "pipe-4", "drain", "roundtrip", "fan-out")
+QUEUE_MODES: Final = MODES[:-1]
+"""Those that need no topic."""
 DIRECT_MODES: Final = ("pipe", "pipe-4", "roundtrip")
 """Those that need no queue, and no topic: of a broker whose addresses are all direct ones."""
 SUBSCRIBERS: Final = 100

@@ -35,6 +35,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     head_bytes: int = 0  # 0: the header counts messages; else bytes, about so many without a body
     protocol: str = STOMP
     stores: bool = True
+    keeps_order: bool = True
 
     def prefetch(self, messages: int, body_bytes: int) -> str:
         """Return the SUBSCRIBE header for so many unacknowledged messages of this size."""

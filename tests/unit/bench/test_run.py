@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from bench import run
 from bench.brokers import peers
 from bench.brokers.running import Running
-from bench.brokers.targets import FloorTarget
+from bench.brokers.targets import MODES_OF, QUEUE, ROUTING, SHARDED, FloorTarget, target
 from bench.load import measurement
 from bench.load.child import environment
 from bench.load.frames import LoadError
@@ -165,6 +165,37 @@ def test_another_version_is_measured_beside_this_one(tmp_path: Path) -> None:
     assert code == 0, output
     record = msgspec.json.decode(file.read_bytes(), type=Record)
     assert [one.target for one in record.samples] == ["daybook", "other"]
+
+
+@pytest.mark.parametrize("name", ROUTING)
+def test_every_way_of_one_daybook_is_measured(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "samples.json"
+    code, output = invoke(
+        *("--targets", name, "--modes", "pipe,roundtrip,fan-out", "--runs", "1"),
+        *("--messages", "1000", "--round-trips", "10", "--warm-up", "100"),
+        *("--data", str(tmp_path), "--json", str(file)),
+    )
+    assert code == 0, output
+    record = msgspec.json.decode(file.read_bytes(), type=Record)
+    modes = MODES_OF.get(name, MODES)
+    assert [one.mode for one in record.samples] == [
+        mode for mode in ("pipe", "roundtrip", "fan-out") if mode in modes
+    ]
+    assert started_below(tmp_path) == []
+
+
+def test_two_brokers_share_what_is_sent_to_a_sharded_queue(tmp_path: Path) -> None:
+    running = target(SHARDED, (), None).start(tmp_path)
+    try:
+        plan = Plan(messages=2000)
+        measurement.measure("pipe", running, QUEUE, plan)
+    finally:
+        running.stop()
+    for data in ("data", "there"):
+        journal = Path(sys.executable).with_name("journal")
+        asked = [str(journal), "inspect", "--data", str(tmp_path / data), "--kind", "Routed"]
+        told = subprocess.run(asked, capture_output=True, text=True, check=True)
+        assert told.stdout.count("Routed") > 200, data
 
 
 @pytest.mark.parametrize("value", ["other", "=python3", "other=", "daybook=python3"])
