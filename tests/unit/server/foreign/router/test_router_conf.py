@@ -565,3 +565,16 @@ def test_brokers_behind_a_router_of_the_documentation_are_right(tmp_path: Path) 
         assert [each.name for each in config.queues] == ["orders"]
         assert {each.protocol for each in config.acceptors} == {"amqp"}
     assert names == ["store-1", "store-2"]
+
+
+def test_each_configuration_of_the_documentation_is_right(tmp_path: Path) -> None:
+    """With the connectors that it names and does not have."""
+    path = tmp_path / "broker.toml"
+    blocks = blocks_of("routing.md", "toml")
+    assert len(blocks) >= 6
+    for text in blocks:
+        named = [each for each in ("east", "west") if f'"{each}"' in text]
+        missing = [each for each in named if f'name = "{each}"\nurl' not in text]
+        lines = (f'[[connector]]\nname = "{each}"\nurl = "amqp://h"\n' for each in missing)
+        path.write_text(text + "".join(lines))
+        load(path)
