@@ -106,6 +106,8 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
                map(_said, _list("simulation.test_amqp_mutations", "PLANTED_IN_RETURNING"))),
         Listed("tests/simulation/test_direct.py::test_planted_mistake_is_found",
                map(_said, _list("simulation.test_direct", "PLANTED"))),
+        Listed("tests/simulation/several/test_several.py::test_planted_mistake_is_found",
+               map(_said, _list("simulation.several.test_several", "PLANTED"))),
     ),
     "fuzzing": (
         Listed("tests/fuzz/guided/test_corpus.py::test_a_planted_mistake_is_noticed",

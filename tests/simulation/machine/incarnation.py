@@ -12,15 +12,16 @@ from msgspec.structs import replace
 from daybook.engine.broker import Broker
 from daybook.engine.commands import ChangeDistributions, ChangeSettings
 from daybook.engine.core.core import Options
-from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.definitions import AutoLink, DistributionEntry, Waypoint
 from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.disk import Disk
 from daybook.journal.journal import Journal
 from daybook.paging.content.content import ContentReader
 from daybook.paging.tables.layout import LAYOUT
 from daybook.protocols.amqp.connection import AmqpConnection
+from daybook.protocols.amqp.dialling import DialledConnection
 from daybook.protocols.amqp.options import AmqpOptions
-from daybook.protocols.port import Caller, MessagingSession
+from daybook.protocols.port import Caller, MessagingSession, Outbound
 from daybook.protocols.stomp import Session
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
@@ -67,8 +68,12 @@ class Incarnation:
         table: tuple[DistributionEntry, ...],
         make_writer: WriterFactory,
         note_live: Callable[[Broker], None],
+        name: str = "sim",
+        identity: str = "0" * 32,
+        waypoints: tuple[Waypoint, ...] = (),
     ) -> None:
         self.clock = clock
+        self.name = name
         self.stomp = stomp
         self.amqp = amqp
         self.turn_due = False
@@ -76,7 +81,7 @@ class Incarnation:
         self.stopped = False
         self._answers = 0
         self._asked = 0
-        self.broker = Broker(recovered.state, recovered.journal.next_lsn, options)
+        self.broker = Broker(recovered.state, recovered.journal.next_lsn, options, identity)
         self.writer = make_writer(recovered.journal, lambda _: note_live(self.broker))
         self.hub = Hub(
             self.broker,
@@ -94,7 +99,7 @@ class Incarnation:
         self.ask(start_after(recovered, disk, "sim", options.lsns_reserved))
         self.ask(ChangeSettings(settings, journal_non_persistent))
         if table:
-            self.ask(ChangeDistributions(table))
+            self.ask(ChangeDistributions(table, waypoints=waypoints))
 
     @property
     def is_serving(self) -> bool:
@@ -125,16 +130,26 @@ class Incarnation:
         assert request.login == "guest"
         self.logins.append(answer)
 
-    def accept(self, link: Link) -> None:
-        """A client connects."""
+    def accept(self, link: Link, auto_links: tuple[AutoLink, ...] = ()) -> None:
+        """A peer connects. If it is a container, it gets auto-links."""
         caller = Caller(str(link.serial))
         session: MessagingSession
         if link.is_amqp:
             caller = Caller(str(link.serial), lambda _: (PLAIN,))
             caller.secret = b"secret"
-            session = AmqpConnection(self.broker, self.amqp, caller, "sim")
+            caller.auto_links = lambda container: auto_links
+            session = AmqpConnection(self.broker, self.amqp, caller, self.name)
         else:
-            session = Session(self.broker, self.stomp, caller, "sim")
+            session = Session(self.broker, self.stomp, caller, self.name)
+        self._open(link, session, caller)
+
+    def dial(self, link: Link, outbound: Outbound) -> None:
+        """Connect to another broker."""
+        caller = Caller(str(link.serial))
+        session = DialledConnection(self.broker, self.amqp, caller, outbound)
+        self._open(link, session, caller)
+
+    def _open(self, link: Link, session: MessagingSession, caller: Caller) -> None:
         link.hub = self.hub
         link.clock = self.clock
         room = self.amqp.room if link.is_amqp else self.stomp.room
