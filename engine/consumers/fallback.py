@@ -24,6 +24,7 @@ from daybook.engine.core.core import Core
 from daybook.engine.direct import attaching
 from daybook.engine.direct.forwarding import entry_for, forward
 from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import OWN_PROTOCOL
 from daybook.engine.facts.events import FORMAT, GROUPED
 from daybook.engine.facts.settlements import BY_SETTLEMENT, RELEASED
 from daybook.engine.links.links import CAPACITY, DirectAddress, Ending
@@ -31,9 +32,6 @@ from daybook.engine.messages.message import Message
 from daybook.engine.queues.consumer import UNLIMITED
 from daybook.engine.refusals import Refusal
 from daybook.engine.settling.settlement import settle
-
-PROTOCOL: Final = "fallback"
-"""The protocol of the connection of the broker itself, for events and lists."""
 
 
 class Emptying:
@@ -124,10 +122,10 @@ def _begin(core: Core, address: DirectAddress) -> None:
         return
     connection = _connection(core)
     emptying = Emptying(core, name)
-    asked = AttachSender(connection, name, name=PROTOCOL, receiver=emptying)
+    asked = AttachSender(connection, name, name=OWN_PROTOCOL, receiver=emptying)
     emptying.sender = attaching.begin_sending(core, asked, address)
     command = Attach(
-        connection, queue.address.name, subscription=PROTOCOL, queue=name,
+        connection, queue.address.name, subscription=OWN_PROTOCOL, queue=name,
         credit_policy=BY_SETTLEMENT, credit_messages=CAPACITY, credit_bytes=0, receiver=emptying,
     )  # fmt: skip
     emptying.consumer = begin_consuming(core, command, queue, None).id
@@ -138,7 +136,7 @@ def _connection(core: Core) -> int:
     """Return the connection of the broker itself, which is opened when it is first needed."""
     if core.direct.connection not in core.state.connections:
         opened = open_connection(
-            core, OpenConnection(PROTOCOL, "the broker itself", "", room=UNLIMITED)
+            core, OpenConnection(OWN_PROTOCOL, "the broker itself", "", room=UNLIMITED)
         )
         assert not isinstance(opened, Refusal), opened.text
         core.state.connections[opened].is_trusted = True

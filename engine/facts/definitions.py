@@ -331,6 +331,11 @@ PHASE_MAX: Final = 9
 """The highest phase of an address (`AutoLink.phase`)."""
 
 
+OWN_PROTOCOL: Final = "fallback"
+"""The protocol of the connection of the broker itself, for events and lists. It takes from queues
+of direct addresses on each virtual host."""
+
+
 class AutoLink(msgspec.Struct, frozen=True):
     """A link that the broker attaches by itself to another container, a broker or a router
     (Interconnect, 12.1.4.1).

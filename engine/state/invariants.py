@@ -7,6 +7,7 @@ event was decided or applied wrongly.
 from collections import Counter
 from collections.abc import Iterator
 
+from daybook.engine.facts.definitions import OWN_PROTOCOL
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.names.names import host_and_name
@@ -178,7 +179,8 @@ def _peers(state: State) -> Iterator[str]:
             yield f"consumer {consumer.id} is unknown to its connection"
         if state.queues.get(consumer.queue.id) is not consumer.queue:
             yield f"consumer {consumer.id} takes from '{consumer.queue.name}', which does not exist"
-        if consumer.connection.host != consumer.queue.address.host:
+        is_own = consumer.connection.protocol == OWN_PROTOCOL
+        if not is_own and consumer.connection.host != consumer.queue.address.host:
             yield f"consumer {consumer.id} takes from '{consumer.queue.name}' of another host"
     attached = [
         consumer

@@ -8,7 +8,6 @@ Must never know a queue.
 from collections.abc import Sequence
 from typing import Final, cast
 
-from daybook.engine.consumers.fallback import PROTOCOL
 from daybook.engine.direct.forwarding import entry_for
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import (
@@ -16,6 +15,7 @@ from daybook.engine.facts.definitions import (
     BY_GROUP,
     CLOSEST,
     MULTICAST,
+    OWN_PROTOCOL,
     PHASE_MAX,
     Distribution,
 )
@@ -203,7 +203,7 @@ def _wrong_phase(
         if entry is not None and phase != entry.receiving_phase:
             return rules.DIRECT, f"peers receive at phase {entry.receiving_phase}, not {phase}", ()
         return None
-    is_own = context.state.connections[row[CONNECTION]].protocol == PROTOCOL
+    is_own = context.state.connections[row[CONNECTION]].protocol == OWN_PROTOCOL
     if phase and not is_own:
         return rules.DIRECT, f"peers send at phase 0, not {phase}", ()
     return None
@@ -300,7 +300,7 @@ def _wrong_sender(
     sender = context.state.connections.get(connection)
     if sender is None:
         return rules.SENDER, f"connection {connection} is not open", ()
-    if sender.protocol == PROTOCOL:
+    if sender.protocol == OWN_PROTOCOL:
         wrong = _wrong_stored(context, row, decoded) if context.has(STORED) else None
         if wrong is not None:
             return wrong

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
-from daybook.engine.consumers.fallback import PROTOCOL as FALLBACK
 from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import OWN_PROTOCOL as FALLBACK
 from tests.simulation.judges.violation import Violation
 from tests.simulation.peers.clients import queues_named_by
 from tests.simulation.peers.kinds import is_mixed_place

@@ -8,6 +8,8 @@ from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.annotations import unpacked
+from tests.support.world import World
+from tests.support.worlds.hosts import OTHER
 from tests.unit.engine.direct.test_forwarding import Direct, Heard
 
 FALLING = (DistributionEntry(prefix="safe", enable_fallback=True),)
@@ -158,3 +160,17 @@ def test_two_receivers_share_what_is_stored() -> None:
     direct.attach_sender("safe.a", heard)
     run(direct)
     assert sorted(direct.taken(first) + direct.taken(second)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_it_takes_from_the_queues_of_each_virtual_host() -> None:
+    """One connection of the broker serves all of them, so no state is wrong for that."""
+    world = World()
+    world.ok(c.ChangeDistributions(FALLING))
+    peer = world.connect(host=OTHER)
+    world.ok(c.Send(peer, f"{OTHER}::safe.a", b"", b"stored"))
+    receiver = world.attach(peer, f"{OTHER}::safe.a")
+    world.turn()
+    (own,) = world.state.consumers.values()
+    assert own.id != receiver
+    assert own.connection.host != own.queue.address.host == OTHER
+    world.check()
