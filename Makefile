@@ -4,7 +4,7 @@
 # fetched as pip is configured on this machine, in the versions of requirements.lock.
 
 PYTHON ?= python3
-ROOMS := client engine history journal paging pipeline protocols recovery server tools
+ROOMS := client console engine history journal paging pipeline protocols recovery server tools
 SOURCES := pyproject.toml setup.py README.md LICENSE \
   $(sort $(shell find etc src $(ROOMS) -type f ! -name '*.pyc'))
 
@@ -19,6 +19,7 @@ MADE := $(VENV)/.made
 BROKER := $(VENV)/.broker
 DEMO := $(VENV)/.demo
 SQL := $(VENV)/.sql
+CONSOLE := $(VENV)/.console
 PIPELINE := $(VENV)/.pipeline
 TEST := $(VENV)/.test
 LINT := $(VENV)/.lint
@@ -54,7 +55,7 @@ FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/
 # Somebody may have installed a copy over the checkout, as `pip install '.[sql]'` does. Then the
 # stamps lie, and `git pull` changes nothing that runs; so the checkout is installed again.
 COPIED := $(wildcard $(VENV)/lib/python3*/site-packages/daybook/__init__.py)
-$(if $(COPIED),$(shell rm -f $(BROKER) $(DEMO) $(SQL) $(PIPELINE) $(TEST) $(LINT) $(FUZZ) $(RELEASE)))
+$(if $(COPIED),$(shell rm -f $(BROKER) $(CONSOLE) $(DEMO) $(SQL) $(PIPELINE) $(TEST) $(LINT) $(FUZZ) $(RELEASE)))
 
 # Arguments that are passed on.
 ARGS ?=
@@ -88,7 +89,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv always demo pipeline-demo sql test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom changelog release image wheel build-compiled clean check-python
+.PHONY: help venv always demo pipeline-demo sql console browser test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom changelog release image wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -121,6 +122,11 @@ $(SQL): $(LOCKED) setup.py $(MADE)
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	@touch $(BROKER) $@
 
+$(CONSOLE): $(LOCKED) setup.py $(MADE)
+	$(BIN)/python $(DEPENDENCIES) console build
+	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
+	@touch $(BROKER) $@
+
 $(PIPELINE): $(LOCKED) setup.py $(MADE)
 	$(BIN)/python $(DEPENDENCIES) demo plots spark build
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
@@ -130,7 +136,7 @@ $(TEST): $(LOCKED) setup.py $(MADE)
 	$(BIN)/python $(DEPENDENCIES) all test
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	$(BIN)/python $(COMPILE_ALL) $(VENV)/lib || true
-	@touch $(BROKER) $(DEMO) $(SQL) $(PIPELINE) $@
+	@touch $(BROKER) $(CONSOLE) $(DEMO) $(SQL) $(PIPELINE) $@
 
 # mypy reads the types of what the tests import.
 $(LINT): $(TEST)
@@ -196,7 +202,17 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 
 # Tests start brokers hundreds of times. Where PYTHONDONTWRITEBYTECODE is set, as in many containers,
 # each of them would compile every module again.
-test: $(TEST) ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
+console: $(CONSOLE) ## show the broker in a browser, beside `make serve` (ARGS="--data DIR --listen http://127.0.0.1:8162")
+	$(BIN)/daybook console $(ARGS)
+
+# Tests of the console drive it, and are skipped where it is missing.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && export DEBIAN_FRONTEND=noninteractive && \
+	  timeout 300 sh -c 'apt-get -qq update && apt-get -qq install --no-install-recommends chromium' >/dev/null 2>&1; } || \
+	  echo "make: Chromium is missing, so the console is not tried in a browser; install it (Debian: apt install chromium)" >&2
+
+test: $(TEST) browser ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench release tests
 	@ls $(REWRITTEN) >/dev/null 2>&1 || { for part in $(HALVES); do \
 	  $(BIN)/python -m pytest --collect-only -qq -n 0 $$part >/dev/null 2>&1 & done; wait; }

@@ -6,7 +6,7 @@ middle of an answer. `daybook.client.remote` reaches a broker over the network i
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,14 @@ TIMEOUT_SECONDS: Final = 30.0
 
 
 class ControlError(DaybookError):
-    """The broker refused, or did not answer; the text says why."""
+    """The broker refused, or did not answer; the text says why.
+
+    `code` is the code of a refusal for programs, if the broker said one.
+    """
+
+    def __init__(self, text: str, *, code: str = "") -> None:
+        super().__init__(text)
+        self.code: Final = code
 
 
 @contextmanager
@@ -59,16 +66,19 @@ def is_running(directory: Path) -> bool:
 
 
 def ask(
-    directory: Path, request: dict[str, Any], timeout: float = TIMEOUT_SECONDS
+    directory: Path,
+    request: dict[str, Any],
+    timeout: float = TIMEOUT_SECONDS,
+    *,
+    before: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any] | None:
     """Send a request and return the answer, None if no broker runs. Raises ControlError, also if
-    none arrives within `timeout` seconds."""
+    none arrives within `timeout` seconds; `before` are requests that must be answered first."""
     with _connected(directory, timeout) as connection:
         if connection is None:
             return None
         try:
-            connection.sendall(msgspec.json.encode(request) + b"\n")
-            line = read_line(connection)
+            return exchange(connection, [*before, request])
         except TimeoutError as error:
             raise ControlError(
                 f"the broker did not answer within {timeout:.0f} s: its disk may be full "
@@ -78,14 +88,23 @@ def ask(
             raise ControlError(
                 f"the broker closed the connection before it answered: {error}"
             ) from error
-    return result_of(line)
+
+
+def exchange(connection: socket.socket, requests: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Send requests, each when the one before was answered; return the last answer. Raises
+    ControlError if one is refused."""
+    result: dict[str, Any] = {}
+    for request in requests:
+        connection.sendall(msgspec.json.encode(request) + b"\n")
+        result = result_of(read_line(connection))
+    return result
 
 
 def result_of(line: bytes) -> dict[str, Any]:
     """Return the result in an answer. Raises ControlError if it is a refusal."""
     answer: dict[str, Any] = msgspec.json.decode(line)
     if "error" in answer:
-        raise ControlError(answer["error"]["text"])
+        raise ControlError(answer["error"]["text"], code=answer["error"].get("code", ""))
     result: dict[str, Any] = answer["result"]
     return result
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from daybook.client.control import TIMEOUT_SECONDS, ControlError, read_line, result_of
+from daybook.client.control import TIMEOUT_SECONDS, ControlError, exchange
 
 _URL: Final = re.compile(r"(controls?)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s\[\]:/]+)):([0-9]{1,5})/?")
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
@@ -28,13 +28,19 @@ class Remote(NamedTuple):
     ca_file: Path | None = None
 
 
-def remote(url: str, token_file: Path | None, ca_file: Path | None = None) -> Remote:
+def remote_at(url: str, token: str, ca_file: Path | None = None) -> Remote:
     """Return the broker of a URL. Raises ControlError."""
     found = _URL.fullmatch(url)
     if found is None or not 0 < int(found[4]) <= 65_535:
         raise ControlError(
             f"{url!r} is not the URL of a broker; write control://HOST:PORT, or controls:// for TLS"
         )
+    return Remote(found[2] or found[3], int(found[4]), found[1] == "controls", token, ca_file)
+
+
+def remote(url: str, token_file: Path | None, ca_file: Path | None = None) -> Remote:
+    """Return the broker of a URL, with the token in a file. Raises ControlError."""
+    broker = remote_at(url, "", ca_file)
     if token_file is None:
         raise ControlError("name the file with your token, with --token-file")
     try:
@@ -44,25 +50,23 @@ def remote(url: str, token_file: Path | None, ca_file: Path | None = None) -> Re
         raise ControlError(f"{token_file}: cannot be read: {why}") from None
     if not token or "\n" in token:
         raise ControlError(f"{token_file} must have one line, the token")
-    return Remote(found[2] or found[3], int(found[4]), found[1] == "controls", token, ca_file)
+    return broker._replace(token=token)
 
 
-def ask_remote(broker: Remote, request: dict[str, Any]) -> dict[str, Any]:
-    """Send a request and return the answer. Raises ControlError."""
+def ask_remote(
+    broker: Remote, request: dict[str, Any], timeout: float = TIMEOUT_SECONDS
+) -> dict[str, Any]:
+    """Send a request and return the answer. Raises ControlError, also if none arrives within
+    `timeout` seconds."""
     place = f"{broker.host}:{broker.port}"
     try:
         with (
-            socket.create_connection((broker.host, broker.port), TIMEOUT_SECONDS) as plain,
+            socket.create_connection((broker.host, broker.port), timeout) as plain,
             _secured(plain, broker) as connection,
         ):
-            connection.sendall(msgspec.json.encode({"token": broker.token}) + b"\n")
-            result_of(read_line(connection))
-            connection.sendall(msgspec.json.encode(request) + b"\n")
-            return result_of(read_line(connection))
+            return exchange(connection, [{"token": broker.token}, request])
     except TimeoutError:
-        raise ControlError(
-            f"the broker at {place} did not answer within {TIMEOUT_SECONDS:.0f} s"
-        ) from None
+        raise ControlError(f"the broker at {place} did not answer within {timeout:.0f} s") from None
     except ssl.SSLError as error:
         raise ControlError(f"TLS with {place} failed: {error.reason or error}") from None
     except msgspec.DecodeError:

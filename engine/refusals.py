@@ -52,6 +52,13 @@ def no_queue(name: str) -> Refusal:
     )
 
 
+def no_address(name: str) -> Refusal:
+    """Return the answer to who names an address that is not there."""
+    return Refusal(
+        Code.NOT_FOUND, f"there is no address '{name}'; check the name, or create the address"
+    )
+
+
 def bad_name(what: str, name: str, wrong: str | None) -> Refusal | None:
     """Return the refusal of a name that has a fault (`engine.names.names.wrong_with`), None if it
     has none; `what` it would be the name for."""

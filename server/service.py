@@ -272,6 +272,7 @@ class Service:
             return
         self._control = ControlServer(self.hub, self._directory.path / CONTROL_SOCKET)
         self._control.outgoing = self.connectors
+        self._control.acting = self.administrators
         self.hub.extra_status = self.status
         await self._control.start()
         self.administrators.control = self._control

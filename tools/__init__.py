@@ -3,6 +3,7 @@
 Modules:
 
 - `administration`: The commands of `daybook` that ask a broker for something.
+- `console`: The command `console`: the broker in a browser (ADR 112).
 - `daybook`: The command line `daybook`: running a broker, and sending requests to one.
 - `demos`: The demos: real brokers and clients, kill -9 in the middle, and a proof of the result.
 - `drills`: Drills: rehearsing crashes and losses on real journals and scratch brokers (ADR 69).

@@ -29,6 +29,7 @@ PLACES: Final = {
     "config": "daybook.tools.administration.configuration:config",
     "connection": "daybook.tools.administration.broker_commands:connection",
     "connectors": "daybook.tools.administration.broker_commands:connectors",
+    "console": "daybook.tools.console:console",
     "consumer": "daybook.tools.administration.broker_commands:consumer",
     "divert": "daybook.tools.administration.broker_commands:divert",
     "drill": "daybook.tools.drills.command:drill_group",

@@ -282,12 +282,13 @@ EVENT_TYPES: Final = (
               "back in its queue with its count, non-persistent messages and non-durable queues "
               "are dropped.",
               subject=life.BROKER, change=BEGINS,
-              reasons=NONE_BUT),
+              reasons=NONE_BUT,
+              says=(life.MARK,)),
     EventType(BROKER_STOPPED, "BrokerStopped", ("reason",), BrokerStoppedDetail,
               "The broker stopped cleanly.",
               subject=life.BROKER,
               reasons=(why.SHUTDOWN,),
-              says=(life.DIGEST,)),
+              says=(life.DIGEST, life.MARK)),
     EventType(CONNECTION_OPENED, "ConnectionOpened", ("connection",), ConnectionDetail,
               "A peer connected and logged in.",
               subject=life.CONNECTION, change=BEGINS),
@@ -341,7 +342,8 @@ EVENT_TYPES: Final = (
               reasons=BY_REQUEST),
     EventType(SETTINGS_CHANGED, "SettingsChanged", ("reason",), SettingsDetail,
               "Address settings in force from here on.",
-              reasons=ASKED),
+              reasons=ASKED,
+              says=(life.MARK,)),
     EventType(ROUTED, "Routed", (*_ENTRY, "connection", "related"), RoutedDetail,
               "A message was taken and put into these queues, where it is set aside until `due` if "
               "its sender schedules it. `related` is the message that it was made from (dead "
@@ -461,7 +463,8 @@ EVENT_TYPES: Final = (
     EventType(ADMINISTERED, "Administered", ("related",), AdministeredDetail,
               "An administrator asked for the events from the one in `related` up to this one. A"
               " request that takes long has several such parts.",
-              related="from event"),
+              related="from event",
+              says=(life.MARK,)),
     EventType(MOVED, "Moved", (*_ENTRY, "related"), None,
               "An administrator moved the message, or gave it another priority; it left the queue."
               " `related` is the new message in its place.",

@@ -115,6 +115,8 @@ NAMING_DIRECT: Final = OF_LINKS & _where(
 """Those that name the address."""
 WITH_DIGEST: Final = _saying(life.DIGEST)
 """Kinds that record the digest of a state."""
+MARKING: Final = _saying(life.MARK)
+"""Kinds of the moments that a time line marks: starts and ends, settings, administrators."""
 SIGNING: Final = _saying(life.SIGNATURE)
 """Kinds that record what a notary signed."""
 ENDING_A_SOURCE: Final = _saying(life.SOURCE)

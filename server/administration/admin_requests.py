@@ -21,6 +21,7 @@ from daybook.engine.facts.definitions import (
     LIVE_ATTRIBUTES,
     LOCAL,
     MULTICAST,
+    QUEUE_ATTRIBUTES,
     DivertDefinition,
     QueueDefinition,
     is_as_requested,
@@ -30,13 +31,13 @@ from daybook.engine.names.names import plain
 from daybook.engine.queues.queue import Queue, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import (
-    BROWSE,
     CREATE_ADDRESS,
     CREATE_DURABLE_QUEUE,
     CREATE_NON_DURABLE_QUEUE,
     DELETE_ADDRESS,
     DELETE_DURABLE_QUEUE,
     DELETE_NON_DURABLE_QUEUE,
+    MANAGE,
     Actor,
 )
 from daybook.engine.settings.queue_defaults import with_defaults
@@ -64,6 +65,10 @@ from daybook.server.administration.request_rows import (
 from daybook.server.process.slices import Slices
 
 Sliced: TypeAlias = Slices[Answer | Refusal]
+Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=views.LIST_PAGE_MAX)]
+"""How many rows a page has at most."""
+Search: TypeAlias = Annotated[str, Option("--search", "Only names that contain this.", "TEXT")]
+Descending: TypeAlias = Annotated[bool, Option("--descending", "The largest first.")]
 EXISTS: Final = {"exists": True}
 """The answer to a request to create what exists already, as requested."""
 MODES: Final = (ANYCAST, MULTICAST)
@@ -88,56 +93,69 @@ def _with_dots(row: Answer) -> Answer:
     return row | {"queues": row["queues"] + more}
 
 
+QUEUE_TABLE: Final = Table(
+    "queues",
+    (
+        "queue", "address", "ready", "held", "scheduled", "in_flight", "consumers",
+        "added", "acknowledged", "paused",
+    ),
+    ("routing_type", "dead_lettered", "expired", "bytes"),
+    named_by="queue",
+)  # fmt: skip
+
+
 class Queues(Reading, frozen=True, tag="queues"):
     """List all queues with their contents and counters."""
 
     offset: Offset = 0
-    ways = (
-        Way(
-            "queue list",
-            table=Table(
-                "queues",
-                (
-                    "queue", "address", "ready", "held", "scheduled", "in_flight", "consumers",
-                    "added", "acknowledged", "paused",
-                ),
-                ("routing_type", "dead_lettered", "expired", "bytes"),
-                named_by="queue",
-            ),
-        ),
-    )  # fmt: skip
+    limit: Limit = views.LIST_PAGE_MAX
+    search: Search = ""
+    sort: Annotated[
+        str, Option("--sort", "Order by a column, not by name.", choices=tuple(views.QUEUE_ORDERS))
+    ] = ""
+    descending: Descending = False
+    ways = (Way("queue list", table=QUEUE_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the queues."""
-        return views.listing_queues(source.state, offset=self.offset)
+        order = views.Order(self.search, self.sort, self.descending)
+        return views.listing_queues(source.state, offset=self.offset, limit=self.limit, order=order)
+
+
+ADDRESS_TABLE: Final = Table(
+    "addresses",
+    (
+        "address", "routing_types", "queues", "messages", "bytes", "full_policy",
+        "paging", "blocked_producers",
+    ),
+    (
+        "routed", "unrouted", "remembered_ids", "retained", "max_size_bytes",
+        "max_size_messages", "auto_created", "paused",
+    ),
+    named_by="address",
+    shape=_with_dots,
+)  # fmt: skip
 
 
 class Addresses(Reading, frozen=True, tag="addresses"):
     """List all addresses with their queues."""
 
     offset: Offset = 0
-    ways = (
-        Way(
-            "address list",
-            table=Table(
-                "addresses",
-                (
-                    "address", "routing_types", "queues", "messages", "bytes", "full_policy",
-                    "paging", "blocked_producers",
-                ),
-                (
-                    "routed", "unrouted", "remembered_ids", "retained", "max_size_bytes",
-                    "max_size_messages", "auto_created", "paused",
-                ),
-                named_by="address",
-                shape=_with_dots,
-            ),
-        ),
-    )  # fmt: skip
+    limit: Limit = views.LIST_PAGE_MAX
+    search: Search = ""
+    sort: Annotated[
+        str,
+        Option("--sort", "Order by a column, not by name.", choices=tuple(views.ADDRESS_ORDERS)),
+    ] = ""
+    descending: Descending = False
+    ways = (Way("address list", table=ADDRESS_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the addresses."""
-        return views.listing_addresses(source.state, offset=self.offset, blocked=source.blocked)
+        return views.listing_addresses(
+            source.state, offset=self.offset, limit=self.limit, blocked=source.blocked,
+            order=views.Order(self.search, self.sort, self.descending),
+        )  # fmt: skip
 
 
 class Connections(Reading, frozen=True, tag="connections"):
@@ -254,26 +272,56 @@ class AutoLinks(Reading, frozen=True, tag="auto-links"):
         return {"auto_links": source.outgoing.link_rows(self.connector)}
 
 
+CONSUMER_TABLE: Final = Table(
+    "consumers",
+    ("consumer", "connection", "user", "queue", "in_flight", "ack_mode"),
+    ("subscription", "bundle", "filter", "credit_messages", "credit_bytes"),
+    named_by="queue",
+)
+
+
 class Consumers(Reading, frozen=True, tag="consumers"):
     """List consumers and their queues."""
 
     offset: Offset = 0
     is_about_clients = True
-    ways = (
-        Way(
-            "consumer list",
-            table=Table(
-                "consumers",
-                ("consumer", "connection", "user", "queue", "in_flight", "ack_mode"),
-                ("subscription", "bundle", "filter", "credit_messages", "credit_bytes"),
-                named_by="queue",
-            ),
-        ),
-    )
+    ways = (Way("consumer list", table=CONSUMER_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the consumers."""
         return connections.listing_consumers(source.state, self.offset)
+
+
+class QueueOf(OnQueue, Reading, frozen=True, tag="queue"):
+    """Show one queue with its contents and counters."""
+
+    ways = (Way("queue show", table=QUEUE_TABLE),)
+
+    def look(self, source: ViewSource) -> Answer | Refusal:
+        """Return the row of the queue."""
+        return views.queue_named(source.state, self.queue)
+
+
+class ConsumersOf(OnQueue, Reading, frozen=True, tag="consumers-of"):
+    """List the consumers of one queue."""
+
+    offset: Offset = 0
+    is_about_clients = True
+    ways = (Way("queue consumers", table=CONSUMER_TABLE),)
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the consumers of the queue."""
+        return connections.listing_consumers_of(source.state, self.queue, self.offset)
+
+
+class AddressOf(OnAddress, Reading, frozen=True, tag="address"):
+    """Show one address with its queues."""
+
+    ways = (Way("address show", table=ADDRESS_TABLE),)
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return the row of the address."""
+        return views.address_named(source.state, self.address, source.blocked)
 
 
 class Diverts(Reading, frozen=True, tag="diverts"):
@@ -436,10 +484,6 @@ class Browse(OnQueue, Reading, frozen=True, tag="browse"):
         Way("queue messages", written="it reads many pages, and counts the deaths in them"),
     )
 
-    def needed(self, state: State) -> list[str]:
-        """Return `browse`."""
-        return [BROWSE]
-
     def look(self, source: ViewSource) -> Answer | Refusal:
         """Return a page of the messages of a queue."""
         try:
@@ -460,6 +504,10 @@ class RightsOf(Reading, frozen=True, tag="rights"):
     ways = (
         Way("user show", written="it joins the users file, and may ask a file instead of a broker"),
     )
+
+    def needed(self, state: State) -> list[str]:
+        """Return `manage`: who may do what is not for each reader."""
+        return [MANAGE]
 
     def look(self, source: ViewSource) -> Answer:
         """Return each permission, and where it comes from."""
@@ -499,9 +547,11 @@ class QueueCreation(Change, frozen=True, tag="create-queue"):
 
     # `address` defaults to the name of the queue. `after` (an event, -1 for the last one) and
     # `since` (milliseconds since 1970) say from where on it gets the history of the address.
-    definition: QueueDefinition
-    address: str = ""
-    if_missing: bool = False
+    definition: Annotated[
+        QueueDefinition, Attributes(QUEUE_ATTRIBUTES, QueueDefinition, {"name": Argument()})
+    ]
+    address: Annotated[str, Option("--address", "Its address; the default is its name.")] = ""
+    if_missing: IfMissing = False
     after: int = 0
     since: int = 0
     ways = (
@@ -909,7 +959,8 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
         QueueRelease, QueueDelivery, QueuePause, QueueResumption, GroupsReset, MessagesAction,
         AddressCreation, AddressUpdate, AddressPause, AddressResumption, AddressDeletion,
         IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,
-        SettingsRemoval, Connectors, AutoLinks, ShardsOf, QueueDrain,
+        SettingsRemoval, Connectors, AutoLinks, ShardsOf, QueueDrain, QueueOf, ConsumersOf,
+        AddressOf,
     )
 }  # fmt: skip
 """All requests, by their names in JSON (`do`)."""

@@ -13,7 +13,7 @@ from typing import Final
 from daybook.engine.core.permission_checks import actor_may, refusal
 from daybook.engine.core.queue_names import meant
 from daybook.engine.refusals import Refusal, no_queue
-from daybook.engine.settings.permissions import MANAGE, Actor, Denial, Permissions
+from daybook.engine.settings.permissions import BROWSE, MANAGE, Actor, Denial, Permissions
 from daybook.engine.state.state import State
 from daybook.server.administration.admin_requests import QueueCreation
 from daybook.server.administration.request_rows import OnQueue, Request
@@ -37,6 +37,19 @@ class AdminRights:
         self._state: Final = state
         self._permissions: Final = permissions
         self._deny: Final = deny
+
+    def outline(self) -> dict[str, str | bool]:
+        """Return the user, and whether it may read everything (`sees`) and change everything
+        (`manages`)."""
+        manages = self._has_everywhere(MANAGE)
+        sees = manages or self._has_everywhere(BROWSE)
+        return {"user": self.actor.user, "sees": sees, "manages": manages}
+
+    def _has_everywhere(self, permission: str) -> bool:
+        if self._permissions is None and not self.actor.hosts:
+            return True
+        permissions = self._permissions or Permissions({})
+        return self._has(permissions, permission, permissions.syntax.any_words, None)
 
     def may(self, request: Request) -> Refusal | None:
         """Return why a request is refused, None if it is not."""

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from daybook.engine.queues.consumer import Bundle, Connection, Consumer, windows_of
+from daybook.engine.core.queue_names import find_queue
+from daybook.engine.queues.consumer import (
+    Bundle,
+    Connection,
+    Consumer,
+    as_consumer,
+    windows_of,
+)
+from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.protocols.port import LinkCounts, LinkRow, MessagingSession
 from daybook.server.process.slices import (
@@ -66,6 +74,17 @@ def listing_consumers(state: State, offset: int) -> Slices[dict[str, Any]]:
     """A page of the consumers, in the order in which they attached."""
     there = state.consumers
     page, following = page_of(there.values(), offset)
+    rows = yield from rows_of(page, lambda each: _consumer(each) if each.id in there else {})
+    return {"consumers": rows, "next_offset": following}
+
+
+def listing_consumers_of(state: State, name: str, offset: int) -> Slices[dict[str, Any] | Refusal]:
+    """A page of the consumers of one queue."""
+    queue = find_queue(state, name)
+    if isinstance(queue, Refusal):
+        return queue
+    there = state.consumers
+    page, following = page_of(map(as_consumer, queue.consumers), offset)
     rows = yield from rows_of(page, lambda each: _consumer(each) if each.id in there else {})
     return {"consumers": rows, "next_offset": following}
 

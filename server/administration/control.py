@@ -44,6 +44,7 @@ from daybook.engine.settings.permissions import Actor
 from daybook.engine.state.state import State
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import connections
+from daybook.server.administration.acting import ActAs, Acting, LogIn
 from daybook.server.administration.admin_requests import REQUESTS, ConnectionClosing, QueueDrain
 from daybook.server.administration.request_rows import (
     Answer,
@@ -130,11 +131,26 @@ DONE_WITH: Final[dict[type, str]] = {
 log = logs.logger("control")
 
 _decoder: Final = msgspec.json.Decoder(reduce(or_, REQUESTS.values()))
+_of_users: Final = msgspec.json.Decoder(LogIn | ActAs)
+ABOUT_USERS: Final = (b'"log-in"', b'"act-as"')
+BEGINNING_BYTES: Final = 32
+"""A line about users has its tag within these; all others are requests of the table."""
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def _anything(request: Request) -> None:
     """Allow every request."""
+
+
+def _as_user(line: bytes) -> LogIn | ActAs | None:
+    """Return what a line says of users, None if it is a request or nothing."""
+    if not any(tag in line[:BEGINNING_BYTES] for tag in ABOUT_USERS):
+        return None
+    try:
+        told: LogIn | ActAs = _of_users.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return told
 
 
 class ControlServer:
@@ -144,6 +160,7 @@ class ControlServer:
         self._hub: Final = hub
         self._path: Final = path
         self.outgoing: Outgoing = NoOutgoing()
+        self.acting: Acting | None = None
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._looking: Final = asyncio.Lock()
@@ -189,8 +206,18 @@ class ControlServer:
         self._clients[writer] = task
         try:
             by = user_of(writer.get_extra_info("socket").fileno())
+            user: ActAs | None = None
             while line := await reader.readline():
-                writer.write(await self.answer(line, by) + b"\n")
+                told = _as_user(line)
+                if told is not None:
+                    answer = await self._begin_acting(told, user)
+                    writer.write(_encode(_told(answer)) + b"\n")
+                    if isinstance(told, ActAs) and not isinstance(answer, Refusal):
+                        user = told
+                elif user is not None:
+                    writer.write(await self._answer_user(line, user) + b"\n")
+                else:
+                    writer.write(await self.answer(line, by) + b"\n")
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             # The client disconnected, which it may do at any time.
@@ -201,6 +228,26 @@ class ControlServer:
         finally:
             del self._clients[writer]
             writer.close()
+
+    async def _begin_acting(self, asked: LogIn | ActAs, user: ActAs | None) -> Answer | Refusal:
+        """Check a login, or begin to act for a user on a connection."""
+        if user is not None:
+            return Refusal(Code.INVALID, f"this connection acts for {user.user!r} and nobody else")
+        if self.acting is None:
+            return Refusal(Code.NOT_FOUND, "the broker is starting or stopping; try again later")
+        if isinstance(asked, LogIn):
+            return await self.acting.log_in(asked)
+        rights = self.acting.rights_of(asked.user, asked.peer)
+        return rights if isinstance(rights, Refusal) else rights.outline()
+
+    async def _answer_user(self, line: bytes, user: ActAs) -> bytes:
+        """Return the answer to a request of a user, by the rights that it has now."""
+        assert self.acting is not None
+        rights = self.acting.rights_of(user.user, user.peer)
+        if isinstance(rights, Refusal):
+            return _encode(_told(rights))
+        by = f"{user.user} from {user.peer}"
+        return await self.answer(line, by, rights.may, rights.actor)
 
     async def answer(
         self,

@@ -17,7 +17,7 @@ from daybook.engine.core.queue_names import meant
 from daybook.engine.facts.definitions import Attribute
 from daybook.engine.messages.message import Message
 from daybook.engine.refusals import Refusal
-from daybook.engine.settings.permissions import MANAGE, Actor, Permissions
+from daybook.engine.settings.permissions import BROWSE, MANAGE, Actor, Permissions
 from daybook.engine.state.state import State
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import views
@@ -198,7 +198,11 @@ class Request(msgspec.Struct, frozen=True, tag_field="do"):
 
 
 class Reading(Request, frozen=True):
-    """A request that only reads."""
+    """A request that only reads: who may browse all messages of its place may also count them."""
+
+    def needed(self, state: State) -> list[str]:
+        """Return `browse`."""
+        return [BROWSE]
 
     def look(self, source: ViewSource) -> Slices[Answer | Refusal] | Answer | Refusal:
         """Return the answer: at once if it looks at few objects, else in slices."""

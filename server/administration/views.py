@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from heapq import merge
 from itertools import chain, islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,7 +27,7 @@ from daybook.engine.queues.consumer import Consumer, as_consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.groups import Grouping
 from daybook.engine.queues.queue import Address, Queue
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal, no_address
 from daybook.engine.routing.duplicates import remembered
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.engine.state.state import State
@@ -67,8 +67,13 @@ Named = TypeVar("Named", Queue, Address)
 
 
 def counting(state: State) -> Slices[dict[str, Any]]:
-    """Count all kinds of objects, what is not delivered for now, and addresses that page."""
+    """Count all kinds of objects, what is not delivered for now, and addresses that page.
+
+    Messages that were added, acknowledged, dead-lettered and expired are those of the queues that
+    exist, since each was created.
+    """
     ready = held = scheduled = in_flight = withheld = paging = 0
+    added = acknowledged = dead_lettered = expired = 0
     queues = list(state.queues.values())
     for start in range(0, len(queues), SLICE):
         some = queues[start : start + SLICE]
@@ -78,6 +83,10 @@ def counting(state: State) -> Slices[dict[str, Any]]:
             scheduled += queue.scheduled_count
             in_flight += queue.in_flight_count
             withheld += len(queue.withheld)
+            added += queue.added
+            acknowledged += queue.acknowledged
+            dead_lettered += queue.dead_lettered
+            expired += queue.expired
         yield len(some)
     addresses = list(state.addresses.values())
     for start in range(0, len(addresses), SLICE):
@@ -94,6 +103,10 @@ def counting(state: State) -> Slices[dict[str, Any]]:
         "messages_scheduled": scheduled,
         "messages_in_flight": in_flight,
         "messages_withheld": withheld,
+        "messages_added": added,
+        "messages_acknowledged": acknowledged,
+        "messages_dead_lettered": dead_lettered,
+        "messages_expired": expired,
         "addresses_paging": paging,
     }
 
@@ -112,22 +125,67 @@ def counts(state: State) -> dict[str, Any]:
     return without_broker(at_once(counting(state)))
 
 
-def _in_order(found: Iterable[Named], offset: int, limit: int) -> Slices[list[Named]]:
-    """Return a page of objects in order of their names: sorted in pieces, then merged."""
-    every, by_name = list(found), attrgetter("name")
-    pieces = []
+class Order(msgspec.Struct, frozen=True):
+    """Which rows of a list are wanted, and in which order: those whose name contains `search`, by a
+    column, or by name if it is empty."""
+
+    search: str = ""
+    sort: str = ""
+    descending: bool = False
+
+
+BY_NAME: Final = Order()
+QUEUE_ORDERS: Final[dict[str, Callable[[Queue], int]]] = {
+    "messages": attrgetter("message_count"), "ready": attrgetter("ready_count"),
+    "held": attrgetter("held_count"), "scheduled": attrgetter("scheduled_count"),
+    "in_flight": attrgetter("in_flight_count"), "consumers": lambda each: len(each.consumers),
+    "bytes": attrgetter("bytes"), "added": attrgetter("added"),
+    "acknowledged": attrgetter("acknowledged"), "dead_lettered": attrgetter("dead_lettered"),
+    "expired": attrgetter("expired"),
+}  # fmt: skip
+"""The columns by which queues are sorted, and the number in each."""
+ADDRESS_ORDERS: Final[dict[str, Callable[[Address], int]]] = {
+    "queues": lambda each: len(each.anycast) + len(each.multicast),
+    "routed": attrgetter("routed"), "unrouted": attrgetter("unrouted"),
+}  # fmt: skip
+"""The columns by which addresses are sorted, and the number in each."""
+
+
+def _in_order(
+    found: Iterable[Named],
+    offset: int,
+    limit: int,
+    order: Order,
+    orders: dict[str, Callable[[Named], int]],
+) -> Slices[tuple[list[Named], int]]:
+    """Return a page of objects in order, and how many there are in all: sorted in pieces, then
+    merged. Each number is read once, whatever changes meanwhile."""
+    every, search = list(found), order.search.casefold()
+    number = orders.get(order.sort) or _no_number
+    pieces, by = [], itemgetter(0, 1)
     for start in range(0, len(every), SLICE):
-        pieces.append(sorted(every[start : start + SLICE], key=by_name))
-        yield len(pieces[-1])
-    merged = merge(*pieces, key=by_name)
-    end = min(offset, len(every))
+        some = every[start : start + SLICE]
+        ranked = [
+            (number(each), each.name, each)
+            for each in some
+            if not search or search in each.name.casefold()
+        ]
+        pieces.append(sorted(ranked, key=by, reverse=order.descending))
+        yield len(some)
+    total = sum(map(len, pieces))
+    merged = merge(*pieces, key=by, reverse=order.descending)
+    end = min(offset, total)
     for start in range(0, end, SLICE):
         passed = min(SLICE, end - start)
         next(islice(merged, passed - 1, passed))
         yield passed
-    page = list(islice(merged, limit))
+    page = [each for _, _, each in islice(merged, limit)]
     yield len(page)
-    return page
+    return page, total
+
+
+def _no_number(each: object) -> int:
+    return 0
 
 
 def listing_addresses(
@@ -136,13 +194,14 @@ def listing_addresses(
     offset: int = 0,
     limit: int = LIST_PAGE_MAX,
     blocked: Callable[[str], int] = nobody,
+    order: Order = BY_NAME,
 ) -> Slices[dict[str, Any]]:
-    """A page of the addresses in order of their names; `next_offset` is None on the last.
+    """A page of the addresses in order; `next_offset` is None on the last.
 
     `blocked` tells how many producers wait for an address.
     """
-    total = len(state.addresses)
-    page = yield from _in_order(state.addresses.values(), offset, limit)
+    there = state.addresses.values()
+    page, total = yield from _in_order(there, offset, limit, order, ADDRESS_ORDERS)
     rows, looked = [], 0
     for address in page:
         count = len(address.anycast) + len(address.multicast)
@@ -153,7 +212,17 @@ def listing_addresses(
             rows.append((yield from _address(state, address, blocked)))
         looked += ROW + count % SLICE
     yield looked
-    return {"addresses": rows, "next_offset": _next(offset, len(page), total)}
+    return {"addresses": rows, "total": total, "next_offset": _next(offset, len(page), total)}
+
+
+def address_named(
+    state: State, name: str, blocked: Callable[[str], int]
+) -> Slices[dict[str, Any] | Refusal]:
+    """The row of one address."""
+    address = state.address_by_name.get(name)
+    if address is None:
+        return no_address(plain(name))
+    return {"addresses": [(yield from _address(state, address, blocked))]}
 
 
 def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
@@ -206,15 +275,21 @@ def _limit(value: int) -> int | None:
 
 
 def listing_queues(
-    state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX
+    state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX, order: Order = BY_NAME
 ) -> Slices[dict[str, Any]]:
-    """A page of the queues in order of their names; `next_offset` is None on the last."""
-    total = len(state.queues)
-    page = yield from _in_order(state.queues.values(), offset, limit)
+    """A page of the queues in order; `next_offset` is None on the last."""
+    there = state.queues.values()
+    page, total = yield from _in_order(there, offset, limit, order, QUEUE_ORDERS)
     rows = yield from rows_of(
         page, lambda queue: _queue(queue) if state.queues.get(queue.id) is queue else {}
     )
-    return {"queues": rows, "next_offset": _next(offset, len(page), total)}
+    return {"queues": rows, "total": total, "next_offset": _next(offset, len(page), total)}
+
+
+def queue_named(state: State, name: str) -> dict[str, Any] | Refusal:
+    """The row of one queue."""
+    queue = find_queue(state, name)
+    return queue if isinstance(queue, Refusal) else {"queues": [_queue(queue)]}
 
 
 def queues(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:

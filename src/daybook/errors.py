@@ -5,12 +5,16 @@ them is a mistake of ours. Each error is defined in the module that raises it:
 
     DaybookError                    errors
         ControlError                client.control
+            NotRunning              console.brokers
         ClientError                 client.endpoint
             AmqpClientError         client.amqp.failures
                 AmqpRefused         client.amqp.failures
             EndpointError           client.endpoint
             StompError              client.stomp
                 Refused             client.stomp
+        ConsoleError                console.console_config
+            Refused                 console.visits
+        WrongQuestion               console.jobs.history
         MismatchError               engine.facts.mismatch
         UnknownFormat               engine.messages.content
         StoreError                  engine.queues.queue

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import click
 
+from daybook.server.administration.units import heading
 from daybook.server.monitoring.health import EXIT_WARNING, EXIT_WRONG, Problem, problems
 from daybook.tools.administration.broker_access import broker_option, reach
 from daybook.tools.administration.request_commands import json_option, look, show_rows
 from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
-from daybook.tools.terminal.units import heading
 
 CODES: Final = (
     "\b\nExit codes: 0 no problems, 1 a problem or no answer, 3 no broker runs,\n"

@@ -10,7 +10,7 @@ request.
 import inspect
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 import click
 import msgspec
@@ -21,10 +21,8 @@ from daybook.engine.names.names import host_and_name
 from daybook.engine.refusals import Refusal
 from daybook.server.administration.admin_requests import REQUESTS
 from daybook.server.administration.request_rows import (
-    COUNTED,
     Argument,
     Attributes,
-    Change,
     Option,
     Reading,
     Request,
@@ -32,6 +30,8 @@ from daybook.server.administration.request_rows import (
     ViewSource,
     Way,
 )
+from daybook.server.administration.units import heading
+from daybook.server.administration.ways import done, every_way, marks_of, passed_over, way_of
 from daybook.server.process.slices import at_once
 from daybook.tools.administration.broker_access import (
     broker_option,
@@ -42,7 +42,6 @@ from daybook.tools.administration.broker_access import (
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.numbers import NUMBER
 from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
-from daybook.tools.terminal.units import heading
 
 if TYPE_CHECKING:
     from daybook.engine.state.state import State
@@ -114,42 +113,9 @@ def change(data: Path, way: Way, as_json: bool, **request: Any) -> None:
         return
     if way.nothing and not answer["closed"]:
         raise Failure(way.nothing)
-    click.echo(_done(way, request, answer))
-    if answer.get("passed_over"):
-        were = "it was" if answer["passed_over"] == 1 else "they were"
-        click.echo(f"{_messages(answer['passed_over'])} stayed as {were}", err=True)
-        # A broker of an earlier version does not say why.
-        for why, count in answer.get("why", {}).items():
-            click.echo(f"  {_messages(count)}: {why}", err=True)
-
-
-def _done(way: Way, request: dict[str, Any], answer: dict[str, Any]) -> str:
-    """Return the sentence about a change that was made, or that was not needed."""
-    row = REQUESTS[request["do"]]
-    if answer.get("exists"):
-        return "it exists already and was not changed"
-    if answer.get("lsn") == 0 and issubclass(row, Change) and row.is_idempotent:
-        return "already set; nothing changed"
-    if callable(way.done):
-        return way.done(request)
-    counts = {what: _counted(answer.get(what), what) for what in COUNTED}
-    for what in ("acted", "messages"):
-        counts[what] = _messages(answer.get(what, 0))
-    closed = answer.get("closed", 0)
-    counts["closed"] = f"{closed:,} connection{'s' * (closed > 1)}"
-    return way.done.format_map(request | counts)
-
-
-def _counted(count: int | None, what: str) -> str:
-    if count is None:
-        return ""
-    if count == 0:
-        return COUNTED[what]
-    return f": {_messages(count)} {what.replace('_', ' ')}"
-
-
-def _messages(count: int) -> str:
-    return f"{count:,} message{'s' * (count != 1)}"
+    click.echo(done(way, request, answer))
+    for text in passed_over(answer):
+        click.echo(text, err=True)
 
 
 def on_host(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
@@ -194,22 +160,17 @@ def _cell(value: Any) -> Any:
 
 def add_commands(group: click.Group) -> None:
     """Give a group the commands that the table describes for it, except those that are written."""
-    for tag, row in REQUESTS.items():
-        for way in row.ways:
-            of, _, name = way.command.partition(" ")
-            if of == group.name and not way.written:
-                group.add_command(_command(name, tag, row, way))
+    for tag, row, way in every_way():
+        of, _, name = way.command.partition(" ")
+        if of == group.name and not way.written:
+            group.add_command(_command(name, tag, row, way))
 
 
 def command_of(name: str) -> click.Command:
     """Return a command that the table describes, and that belongs to no group."""
-    [found] = [
-        _command(name, tag, row, way)
-        for tag, row in REQUESTS.items()
-        for way in row.ways
-        if way.command == name
-    ]
-    return found
+    found = way_of(name)
+    assert found is not None, name
+    return _command(name, *found)
 
 
 def attribute_options(mark: Attributes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -255,7 +216,7 @@ def help_of(row: type[Request], way: Way | None = None) -> str:
 def _command(name: str, tag: str, row: type[Request], way: Way) -> click.Command:
     """Return the command for one way in which a request is sent."""
     fields = msgspec.structs.fields(row)
-    marks = _marks(row, way)
+    marks = marks_of(row, way)
 
     def run(data: Path, as_json: bool, **given: Any) -> None:
         if way.one_of and not any(given[field] for field in way.one_of):
@@ -295,18 +256,6 @@ def _filled(mark: Attributes, way: Way, given: dict[str, Any]) -> dict[str, Any]
     if not changes:
         raise click.UsageError(way.missing)
     return changes
-
-
-def _marks(row: type[Request], way: Way) -> dict[str, tuple[Any, Argument | Option | Attributes]]:
-    """Return the fields that a command takes, with their types and marks."""
-    found: dict[str, tuple[Any, Argument | Option | Attributes]] = {}
-    for field, hint in get_type_hints(row, include_extras=True).items():
-        for mark in get_args(hint)[1:]:
-            if isinstance(mark, Argument | Option | Attributes) and field in (
-                way.fields or (field,)
-            ):
-                found[field] = get_args(hint)[0], mark
-    return found
 
 
 def _parameter(

@@ -7,6 +7,7 @@ import click
 
 from daybook.server.administration import views
 from daybook.server.administration.admin_requests import SettingsOf
+from daybook.server.administration.units import unit_of_setting
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.request_commands import (
     add_commands,
@@ -16,7 +17,6 @@ from daybook.tools.administration.request_commands import (
 )
 from daybook.tools.terminal.failures import Commands
 from daybook.tools.terminal.printing import show_json_pretty, show_table
-from daybook.tools.terminal.units import unit_of_setting
 
 SHOW = "show"
 

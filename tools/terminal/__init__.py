@@ -24,7 +24,6 @@ Modules:
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for
   each row.
 - `times`: Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
-- `units`: The units of numbers that commands print.
 - `version_option`: The option --version of the command lines. Reading the version takes longer than
   the rest.
 """

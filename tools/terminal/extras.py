@@ -8,6 +8,7 @@ from daybook.tools.terminal.failures import Failure
 EXTRA: Final = {
     "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "plots",
     "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
+    "starlette": "console", "uvicorn": "console", "jinja2": "console",
 }  # fmt: skip
 """The extra of Daybook that installs a package."""
 

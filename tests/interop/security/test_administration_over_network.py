@@ -146,7 +146,7 @@ def test_each_change_is_recorded_with_its_user(broker: BrokerProcess) -> None:
 
 
 def test_rights_are_those_of_the_address(broker: BrokerProcess) -> None:
-    assert "'sam' may not administer address '#'" in refused(broker, "sam", "queue", "list")
+    assert "'sam' may not browse address '#'" in refused(broker, "sam", "queue", "list")
     ok(broker, "sam", "queue", "create", "orders.eu")
     error = refused(broker, "sam", "queue", "create", "bills")
     assert "'sam' may not create a durable queue on address 'bills'" in error

@@ -197,7 +197,15 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path) -> None:
     expected = {f"{tree.PACKAGE}/{path.relative_to(tree.ROOT)}" for path in rooms}
     beside = ("__init__", "__main__", "errors", "levels", "texts", "version")
     own = {f"{tree.PACKAGE}/{name}.py" for name in beside} | {f"{tree.PACKAGE}/py.typed"}
-    assert inside == expected | own
+    shown = (tree.ROOT / "console" / name for name in ("static", "templates"))
+    files = {
+        f"{tree.PACKAGE}/{path.relative_to(tree.ROOT)}"
+        for folder in shown
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    assert len(files) > 10
+    assert inside == expected | own | files
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 

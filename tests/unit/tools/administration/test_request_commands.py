@@ -1,11 +1,15 @@
 """Each request of administrators is described once: its commands, its page and its audit follow."""
 
+import shlex
+from typing import Final
+
 import click
 import msgspec
 import pytest
 
 from daybook.engine.facts.definitions import DivertDefinition
 from daybook.history.audit.checks.requests import ASKED
+from daybook.server.administration import ways
 from daybook.server.administration.admin_requests import (
     REQUESTS,
     DivertCreation,
@@ -16,7 +20,11 @@ from daybook.server.administration.admin_requests import (
 )
 from daybook.server.administration.request_rows import Change, Request, Way
 from daybook.tools.administration import request_commands
-from daybook.tools.administration.request_commands import add_commands, help_of
+from daybook.tools.administration.request_commands import (
+    add_commands,
+    command_of,
+    help_of,
+)
 from daybook.tools.daybook import cli
 from tests.meta.drawn import requests_page
 
@@ -69,7 +77,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
 
     def answer(_: object, request: dict[str, object]) -> dict[str, object]:
         sent.append(request)
-        return {"lsn": 7, "acted": 2, "passed_over": 0}
+        way = next(found.way for found in ways.every_way() if found.tag == request["do"])
+        rows = {} if way.table is None else {way.table.key: []}
+        return {"lsn": 7, "acted": 2, "passed_over": 0, "closed": 1} | rows
 
     monkeypatch.setattr(request_commands, "reach", answer)
     return sent
@@ -80,13 +90,52 @@ def test_a_row_is_all_that_a_command_needs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(request_commands, "REQUESTS", {"probe-queue": Probe})
+    for module in (request_commands, ways):
+        monkeypatch.setattr(module, "REQUESTS", {"probe-queue": Probe})
     group = click.Group("queue")
     add_commands(group)
     group(["probe", "orders"], standalone_mode=False)
     assert asked == [{"do": "probe-queue", "queue": "orders"}]
     assert capsys.readouterr().out == "probed queue 'orders'\n"
     assert help_of(Probe) == "Say how a queue is."
+
+
+SAMPLES: Final[dict[str, object]] = {
+    "queue": "-orders eu", "address": "a b", "target": "--other", "filter": "a = 'x' AND b > 1",
+    "priority": 7, "group": "g", "to": "east", "match": "orders.#", "divert": "d",
+    "values": {"redelivery-delay": "5s", "no-expiry": "true"}, "keys": ["a", "b"], "force": True,
+    "routing_types": ["anycast", "multicast"], "ids": [7, 8], "search": "x", "sort": "",
+    "descending": True, "connection": 5, "connector": "east", "if_missing": True,
+    "changes": {"max_consumers": 3, "exclusive": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("found", list(ways.every_way()), ids=lambda found: found.way.command)
+def test_the_command_that_is_shown_for_a_request_sends_it(
+    found: ways.Found, asked: list[dict[str, object]]
+) -> None:
+    if found.way.written:
+        pytest.skip("its command is a function of its own")
+    marks = ways.marks_of(found.row, found.way)
+    request: dict[str, object] = {"do": found.tag} | found.way.fixed
+    request |= {name: SAMPLES[name] for name in marks if name in SAMPLES}
+    if "definition" in marks:
+        request["definition"] = {"name": "new", "address": "a", "forwarding_addresses": ["x", "y"]}
+        request["definition"] |= {"exclusive": True}  # type: ignore[operator]
+    whole = msgspec.to_builtins(msgspec.convert(request, found.row, strict=False))
+    program, *words = shlex.split(ways.command_line(found.way, whole))
+    assert program == "daybook"
+    group, _, name = found.way.command.partition(" ")
+    made = command_of(group) if not name else _of(group, name)
+    made(words[2 if name else 1 :], standalone_mode=False)
+    sent = msgspec.convert(asked[0], found.row, strict=False)
+    assert sent == msgspec.convert(request, found.row, strict=False)
+
+
+def _of(group: str, name: str) -> click.Command:
+    made = click.Group(group)
+    add_commands(made)
+    return made.commands[name]
 
 
 def test_a_command_sends_what_it_fixes_and_what_it_was_given(

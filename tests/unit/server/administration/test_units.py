@@ -3,8 +3,8 @@
 import pytest
 
 from daybook.engine.settings.setting_keys import KEYS
+from daybook.server.administration import units
 from daybook.texts import counted
-from daybook.tools.terminal import units
 
 
 @pytest.mark.parametrize("name", [each.name for each in KEYS if each.type is int])

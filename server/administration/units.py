@@ -1,4 +1,4 @@
-"""The units of numbers that commands print.
+"""The units of numbers that are shown to people.
 
 Must never know where the numbers come from.
 """

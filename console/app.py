@@ -1,0 +1,150 @@
+"""The application: its routes, what holds for all of them, and what lives as long as it does.
+
+Data flow: a request passes the guard, which knows how many are served and adds the headers that
+keep a page from being misused; a route finds its page; `visits` finds the session. Must never know
+what a page asks for.
+"""
+
+import mimetypes
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from daybook.console.console import Console
+from daybook.console.pages import entering, forms, lists, messages, overview, past, stories
+from daybook.console.rendering import FOLDER, render
+from daybook.console.visits import (
+    NOT_FOUND,
+    THEME,
+    answered,
+    check_origin,
+    endpoint,
+    form_of,
+)
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS: Final = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+)
+STATIC_SECONDS: Final = 3600
+THEMES: Final = ("", "light", "dark")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+def application(console: Console) -> "Guard":
+    """Return the application of a console."""
+
+    async def home(request: Request) -> Response:
+        return await _home(console, request)
+
+    async def theme(request: Request) -> Response:
+        return await answered(console, request, lambda: _choose_theme(console, request))
+
+    routes = [
+        Route("/", home),
+        Route("/theme", theme, methods=["POST"]),
+        Route("/static/{path:path}", static),
+        *entering.routes(console),
+        *(
+            Route(f"/b/{{broker}}{path}", endpoint(console, page), methods=methods)
+            for module in (overview, lists, messages, forms, stories, past)
+            for path, page, methods in module.PAGES
+        ),
+    ]
+    handlers = {404: _none, 405: _none, 500: _broken}
+    return Guard(
+        Starlette(routes=routes, lifespan=lambda _: console.living(), exception_handlers=handlers)
+    )
+
+
+async def _home(console: Console, request: Request) -> Response:
+    session = console.session_of(request)
+    if session is None or not session.identities:
+        return RedirectResponse("/login", 303)
+    if len(console.brokers) == 1:
+        return RedirectResponse(f"/b/{next(iter(console.brokers))}", 303)
+    text = render(
+        "home.html", title="Brokers", brokers=console.brokers, samples=console.samples,
+        identities=session.identities, theme=request.cookies.get(THEME, ""), csrf=session.csrf,
+    )  # fmt: skip
+    return HTMLResponse(text)
+
+
+async def _choose_theme(console: Console, request: Request) -> Response:
+    """Choose light or dark; a choice needs no session, and changes nothing else."""
+    check_origin(request)
+    fields = dict(await form_of(request))
+    theme = fields.get("theme", "")
+    response = RedirectResponse(entering.local(fields.get("next", "/")), 303)
+    response.set_cookie(
+        THEME, theme if theme in THEMES else "", max_age=365 * 86400, samesite="strict",
+        secure=console.config.is_secure, httponly=True,
+    )  # fmt: skip
+    return response
+
+
+async def static(request: Request) -> Response:
+    """Return a file of the console."""
+    folder = FOLDER / "static"
+    path = (folder / request.path_params["path"]).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        return await _none(request, None)
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    headers = {"cache-control": f"public, max-age={STATIC_SECONDS}"}
+    return Response(path.read_bytes(), media_type=kind, headers=headers)
+
+
+async def _none(request: Request, error: Any) -> Response:
+    text = render(
+        "error.html", title="Not found", status=NOT_FOUND, theme=request.cookies.get(THEME, ""),
+        text="there is no page here; begin with the overview", brokers={},
+    )  # fmt: skip
+    return HTMLResponse(text, NOT_FOUND)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """Answer a request that a mistake of the console ended; its log has the traceback."""
+    text = render(
+        "error.html", title="A mistake of the console", theme=request.cookies.get(THEME, ""),
+        text="this page cannot be shown; the log of the console says why, and nothing was changed",
+        status=500, brokers={},
+    )  # fmt: skip
+    return HTMLResponse(text, 500)
+
+
+class Guard:
+    """Adds headers to each response: pages are never stored, nor put into frames of others."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._app: Final = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message["headers"], *HEADERS]
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
+                message["headers"] = headers
+            await send(message)
+
+        await self._app(scope, receive, guarded)

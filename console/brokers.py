@@ -1,0 +1,159 @@
+"""The brokers that a console shows: requests of administration, sent with the rights of a user.
+
+Data flow: a page asks; an equal request of the same user in the last two seconds gives the same
+answer; others wait for one of four threads of this broker, and send it over the control socket (as
+the user, by `act-as`) or to the acceptor for administration (by the user's token).
+
+Invariants: a broker that hangs holds its own threads and nobody else's; waiting requests and kept
+answers are bounded; no request is sent with more rights than its user has. Fault model: the broker
+may not run, die within an answer, refuse, or hang.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from daybook.client.control import ControlError, ask
+from daybook.client.remote import ask_remote, remote_at
+from daybook.console.console_config import Place
+
+Answer: TypeAlias = dict[str, Any]
+
+THREADS: Final = 4
+WAITING_MAX: Final = 64
+KEPT_MAX: Final = 200
+KEPT_SECONDS: Final = 2.0
+READ_SECONDS: Final = 10.0
+CHANGE_SECONDS: Final = 60.0
+BUSY: Final = "too many requests wait for the broker; try again in a moment"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who asks a broker. Without a user it is the operator of this machine; `token` is that of a
+    user of a broker elsewhere, and never shown. `sees` if it may read the history."""
+
+    user: str
+    peer: str
+    token: str = ""
+    sees: bool = False
+    manages: bool = False
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether this is the operator."""
+        return not self.user
+
+    @property
+    def shown(self) -> str:
+        """The name for people."""
+        return self.user or "operator"
+
+
+class NotRunning(ControlError):
+    """No broker runs on a data directory."""
+
+
+class Broker:
+    """A broker that is shown. Used only in the thread of the event loop."""
+
+    def __init__(self, place: Place) -> None:
+        self.name: Final = place.name
+        self.directory: Final[Path | None] = place.data
+        self.url: Final = place.url
+        self._ca_file: Final = place.trusted_certificates
+        self._threads: Final = ThreadPoolExecutor(THREADS, f"ask-{place.name}")
+        self._waiting = 0
+        self._kept: Final[OrderedDict[bytes, tuple[float, asyncio.Future[Answer]]]] = OrderedDict()
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return self.url or str(self.directory)
+
+    def options(self) -> tuple[str, ...]:
+        """Return the options that name this broker on a command line."""
+        return ("--url", self.url) if self.url else ("--data", str(self.directory))
+
+    async def look(self, identity: Identity, request: Answer) -> Answer:
+        """Return the answer to a request that reads; one of the last two seconds will do. Raises
+        ControlError, and NotRunning if no broker runs."""
+        key = msgspec.json.encode([identity.user, identity.token, request])
+        now = time.monotonic()
+        kept = self._kept.get(key)
+        if kept is not None and now - kept[0] < KEPT_SECONDS:
+            return await asyncio.shield(kept[1])
+        asked = asyncio.ensure_future(self._send(identity, request, READ_SECONDS))
+        # Whoever waits gets the error; it is kept like an answer.
+        asked.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._kept[key] = now, asked
+        self._kept.move_to_end(key)
+        while len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+        return await asyncio.shield(asked)
+
+    async def change(self, identity: Identity, request: Answer) -> Answer:
+        """Send a request that changes something, and return the answer. Raises ControlError, and
+        NotRunning."""
+        self._kept.clear()
+        try:
+            return await self._send(identity, request, CHANGE_SECONDS)
+        finally:
+            self._kept.clear()
+
+    async def log_in(self, login: str, passcode: str, peer: str) -> Identity:
+        """Return who has a login. Raises ControlError, and NotRunning."""
+        if self.url:
+            identity = Identity(login, peer, passcode)
+            await self._send(identity, {"do": "queues", "limit": 1}, READ_SECONDS)
+            return identity
+        asked = {"do": "log-in", "login": login, "passcode": passcode, "peer": peer}
+        user = (await self._send(Identity("", peer), asked, READ_SECONDS))["user"]
+        return await self.identify(user, peer)
+
+    async def identify(self, user: str, peer: str) -> Identity:
+        """Return what a user may see now. Raises ControlError, and NotRunning."""
+        told = await self._send(Identity("", peer), _acting(user, peer), READ_SECONDS)
+        return Identity(user, peer, sees=told["sees"], manages=told["manages"])
+
+    async def identify_lately(self, identity: Identity) -> Identity:
+        """Return what a user may see, as of the last two seconds. Raises ControlError, and
+        NotRunning."""
+        told = await self.look(Identity("", identity.peer), _acting(identity.user, identity.peer))
+        return msgspec.structs.replace(identity, sees=told["sees"], manages=told["manages"])
+
+    async def _send(self, identity: Identity, request: Answer, seconds: float) -> Answer:
+        if self._waiting >= WAITING_MAX:
+            raise ControlError(BUSY)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._exchange, identity, request, seconds
+            )
+        finally:
+            self._waiting -= 1
+
+    def _exchange(self, identity: Identity, request: Answer, seconds: float) -> Answer:
+        """Send a request; in a thread."""
+        if self.url:
+            return ask_remote(
+                remote_at(self.url, identity.token, self._ca_file), request, timeout=seconds
+            )
+        assert self.directory is not None
+        before = () if identity.is_operator else (_acting(identity.user, identity.peer),)
+        answer = ask(self.directory, request, seconds, before=before)
+        if answer is None:
+            raise NotRunning(f"no broker runs on {self.directory}")
+        return answer
+
+    def close(self) -> None:
+        """End its threads; what they wait for is given up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _acting(user: str, peer: str) -> Answer:
+    return {"do": "act-as", "user": user, "peer": peer}

@@ -1,0 +1,59 @@
+"""Everything that lives as long as a console does: brokers, sessions, samples, and workers."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+from starlette.requests import Request
+
+from daybook.console.brokers import Broker
+from daybook.console.console_config import ConsoleConfig
+from daybook.console.jobs.pool import Pool
+from daybook.console.samples import Samples
+from daybook.console.sessions import Session, Sessions
+
+COOKIE: Final = "daybook"
+TICK_SECONDS: Final = 1.0
+
+
+class Console:
+    """Everything that lives as long as the console does."""
+
+    def __init__(self, config: ConsoleConfig) -> None:
+        self.config: Final = config
+        self.brokers: Final = {place.name: Broker(place) for place in config.places}
+        self.sessions: Final = Sessions(time.monotonic)
+        self.pool: Final = Pool()
+        self.samples: Final = {
+            name: Samples(broker)
+            for name, broker in self.brokers.items()
+            # A broker elsewhere is asked with the token of a user only, so nobody samples it.
+            if broker.directory is not None
+        }
+
+    def session_of(self, request: Request, *, uses: bool = True) -> Session | None:
+        """Return the session of a request, None if there is none."""
+        cookie = request.cookies.get(COOKIE, "")
+        return self.sessions.find(cookie, uses=uses) if cookie else None
+
+    @contextlib.asynccontextmanager
+    async def living(self) -> AsyncIterator[None]:
+        """Sample and tidy up for as long as this is open; then end everything."""
+        tasks = [asyncio.create_task(each.run()) for each in self.samples.values()]
+        tasks.append(asyncio.create_task(self._tick()))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.pool.close()
+            for broker in self.brokers.values():
+                broker.close()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self.pool.tick()

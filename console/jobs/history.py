@@ -1,0 +1,206 @@
+"""What pages ask of the history of a data directory: each job is a function of `history/` or
+`recovery/`, as the command line calls it, with an answer that is JSON.
+
+Everything is read-only, works while a broker runs, and pins what it reads. Must never know pages.
+All jobs raise DaybookError for what people can understand.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from daybook.engine.facts.events import TIME
+from daybook.engine.facts.kinds import MARKING
+from daybook.engine.refusals import Refusal
+from daybook.engine.state.state import State
+from daybook.errors import DaybookError
+from daybook.history import trail, trail_drawing
+from daybook.history.descriptions import as_object, kind_name, sentence
+from daybook.history.differences import difference
+from daybook.history.event_finder import EventFinder
+from daybook.history.moments import NoSuchMoment, event_of, last_lsn
+from daybook.history.names import Names
+from daybook.history.search import Clause, Search
+from daybook.history.selection import Question, begun, parse_kinds
+from daybook.journal.pins import Pin
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.recovery.moments import state_at
+from daybook.recovery.readonly import journal_disk
+from daybook.recovery.signing.export_proof import redacted_in
+from daybook.server.administration.admin_requests import REQUESTS
+from daybook.server.administration.overview import overview
+from daybook.server.administration.request_rows import Reading, ViewSource
+from daybook.server.process.slices import at_once
+
+EVENTS_MAX: Final = 500
+"""How many events a page shows at most."""
+MARKS_MAX: Final = 200
+STEPS_MAX: Final = 2_000
+"""How many steps of a story a page shows; the command line shows all."""
+
+
+class WrongQuestion(DaybookError):
+    """What was asked for cannot be; the text says what would be right."""
+
+
+@contextmanager
+def _reading(directory: str) -> Iterator[tuple[Path, EventFinder]]:
+    """Open the journal of a data directory for one job."""
+    path = Path(directory)
+    disk = journal_disk(path)
+    with Pin(path):
+        finder = EventFinder(disk, path)
+        try:
+            yield path, finder
+        finally:
+            finder.close()
+
+
+def story(directory: str, message: int) -> dict[str, Any]:
+    """Return what happened to a message, and to those that were made of it."""
+    with _reading(directory) as (path, finder):
+        told = trail.follow(finder, message, path)
+        return {
+            "messages": told.messages,
+            "steps": [_step(each) for each in told.steps[:STEPS_MAX]],
+            "more": max(0, len(told.steps) - STEPS_MAX),
+            "now": [{"message": each, "where": where} for each, where in told.now],
+            "missing": told.missing,
+            "ended": told.ended,
+            "notes": finder.notes,
+        }
+
+
+def drawing(directory: str, message: int) -> str:
+    """Return the story of a message as a picture, an SVG."""
+    with _reading(directory) as (path, finder):
+        told = trail.follow(finder, message, path)
+        return trail_drawing.svg(told._replace(steps=told.steps[:STEPS_MAX]))
+
+
+def _step(step: trail.Step) -> dict[str, Any]:
+    """Return a step with its place in each queue, for a time line."""
+    return trail.step_object(step) | {
+        "places": [[lane.message, lane.queue, where] for lane, where in step.places]
+    }
+
+
+def span(directory: str) -> dict[str, Any]:
+    """Return the first and the last event of a journal with their times, and the newest marks."""
+    with _reading(directory) as (path, finder):
+        first, last = first_lsn_of(finder.disk), last_lsn(finder.disk)
+        marks = finder.find_back(Search(Clause(MARKING)))
+        return {
+            "first": _moment(path, finder, first) if last else None,
+            "last": _moment(path, finder, last) if last else None,
+            "marks": [
+                {
+                    "lsn": event.lsn, "time": event.row[TIME], "kind": kind_name(event.row[0]),
+                    "text": sentence(event, Names()),
+                }
+                for event in islice(marks, MARKS_MAX)
+            ],
+        }  # fmt: skip
+
+
+def _moment(path: Path, finder: EventFinder, lsn: int) -> dict[str, int]:
+    found, time = event_of(path, finder.disk, lsn, None)
+    return {"lsn": found, "time": time}
+
+
+def moment_of(directory: str, lsn: int = 0, time: int | None = None) -> dict[str, Any]:
+    """Return the event of a moment, an LSN or a time in microseconds since 1970; the last event if
+    it is in the future."""
+    with _reading(directory) as (path, finder):
+        try:
+            found, at = event_of(path, finder.disk, lsn, time)
+        except NoSuchMoment:
+            last = last_lsn(finder.disk)
+            if lsn <= last:
+                raise
+            found, at = event_of(path, finder.disk, last, None)
+        return {"lsn": found, "time": at}
+
+
+def events(directory: str, question: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return the first events that fit a question, and where the next ones begin."""
+    with _reading(directory) as (path, finder):
+        try:
+            kinds = parse_kinds(tuple(question.pop("kinds", ())))
+        except ValueError as error:
+            raise WrongQuestion(str(error)) from error
+        notes: list[str] = []
+        asked = Question(kinds=kinds, **question)
+        inspection = begun(path, finder, asked, reads_names=False, note=notes.append)
+        redacted = redacted_in(path)
+        rows = [
+            as_object(event, inspection.names, redacted)
+            | {"text": sentence(event, inspection.names, redacted)}
+            for event in islice(inspection.events(), min(limit, EVENTS_MAX) + 1)
+        ]
+        more = rows.pop() if len(rows) > limit else None
+        if not rows and inspection.unknown:
+            named = question[inspection.unknown]
+            raise WrongQuestion(f"there never was the {inspection.unknown} '{named}'")
+        return {
+            "events": rows,
+            "next_lsn": more["lsn"] if more is not None else None,
+            "notes": notes + finder.notes,
+        }
+
+
+class _Held:
+    """The states that this process has in memory: that of the last moment, and at most one more."""
+
+    def __init__(self) -> None:
+        self._open: Final[dict[tuple[str, int], tuple[State, ExitStack]]] = {}
+
+    def state(self, directory: str, lsn: int) -> State:
+        """Return the state after an event; it stays in memory until two others were asked for."""
+        key = directory, lsn
+        if key in self._open:
+            self._open[key] = self._open.pop(key)
+            return self._open[key][0]
+        while len(self._open) > 1:
+            self._open.pop(next(iter(self._open)))[1].close()
+        path = Path(directory)
+        with ExitStack() as opened:
+            opened.enter_context(Pin(path))
+            disk = journal_disk(path)
+            state = opened.enter_context(state_at(path, disk, lsn, note=lambda _: None))
+            self._open[key] = state, opened.pop_all()
+        return state
+
+
+_held: Final = _Held()
+
+
+def look(directory: str, lsn: int, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer that a request that reads would have got after an event."""
+    reading = msgspec.convert(request, REQUESTS[request["do"]])
+    assert isinstance(reading, Reading)
+    found = reading.look(ViewSource(_held.state(directory, lsn)))
+    result = at_once(found) if isinstance(found, Generator) else found
+    if isinstance(result, Refusal):
+        raise WrongQuestion(result.text)
+    return result
+
+
+def compare(directory: str, before: int, after: int) -> dict[str, Any]:
+    """Return what changed between two events."""
+    sides = []
+    for lsn in (before, after):
+        time = moment_of(directory, lsn)["time"]
+        sides.append(overview(_held.state(directory, lsn), lsn, time))
+    return difference(*sides)
+
+
+JOBS: Final[dict[str, Callable[..., Any]]] = {
+    "story": story, "drawing": drawing, "span": span, "moment": moment_of, "events": events,
+    "look": look, "compare": compare,
+}  # fmt: skip
+"""All jobs, by their names."""

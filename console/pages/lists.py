@@ -1,0 +1,191 @@
+"""Lists: a page for each request that reads rows, and the page of one queue, of one address.
+
+The columns, their help and the command are those of the table of administration; a request that is
+added there has its page here.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
+from daybook.engine.names.names import plain
+from daybook.server.administration.request_rows import (
+    OnAddress,
+    OnQueue,
+    Option,
+    Request,
+    Table,
+    Way,
+)
+from daybook.server.administration.ways import Found, command_line, every_way, marks_of, way_of
+
+ROWS: Final = 100
+"""How many rows a page shows, where the request can be asked for fewer."""
+LEADING: Final = {
+    "queue": "queue?queue=", "address": "address?address=", "message": "story?message=",
+    "connection": "list/links?connection=", "connector": "list/auto-links?connector=",
+}  # fmt: skip
+"""Columns whose values lead to a page, and the beginning of its URL."""
+HIDDEN: Final = frozenset({"groups", "shards", "queue", "address", "consumers-of"})
+"""Lists that need a name, and so are reached from the page of a queue or an address."""
+OF_QUEUES: Final = (
+    "queue pause", "queue resume", "queue purge", "queue release", "queue deliver-scheduled",
+    "queue retry", "queue move", "queue copy", "queue expire", "queue remove", "queue priority",
+    "queue update", "queue reset-groups", "queue delete", "queue drain",
+)  # fmt: skip
+OF_ADDRESSES: Final = (
+    "address pause", "address resume", "address update", "address clear-id-cache",
+    "address forget", "address delete", "settings set", "settings remove", "divert create",
+)  # fmt: skip
+
+
+def listed() -> list[tuple[str, str]]:
+    """Return the lists of a broker, with their titles, in the order of the navigation."""
+    return [
+        (found.tag, found.tag.replace("-", " "))
+        for found in every_way()
+        if found.way.table is not None and found.tag not in HIDDEN
+    ]
+
+
+def request_of(row: type[Request], given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the request in a query. Raises Refused."""
+    tag = str(row.__struct_config__.tag)
+    names = [field.name for field in msgspec.structs.fields(row)]
+    asked = {"do": tag} | {name: given[name] for name in names if given.get(name)}
+    try:
+        whole = msgspec.convert(asked, row, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(BAD_REQUEST, f"this list cannot be shown: {error}") from error
+    told: dict[str, Any] = msgspec.to_builtins(whole)
+    return told
+
+
+async def list_page(visit: Visit) -> Response:
+    """Show the rows of a request."""
+    found = _list_of(visit.request.path_params["tag"])
+    row, way = found.row, found.way
+    assert way.table is not None
+    fields = {field.name for field in msgspec.structs.fields(row)}
+    given = dict(visit.query)
+    if "limit" in fields:
+        given.setdefault("limit", str(ROWS))
+    asked = request_of(row, given)
+    answer = await visit.look(asked)
+    rows = answer[way.table.key]
+    shaped = [way.table.shape(each) for each in rows] if way.table.shape is not None else rows
+    marks = marks_of(row, way)
+    shown = {name: asked[name] for name in marks if asked.get(name)}
+    return visit.page(
+        "list.html", title=found.tag.replace("-", " ").capitalize(), found=found,
+        help=(way.doc or row.__doc__ or "").strip(), columns=_columns(way.table), rows=shaped,
+        asked=asked, marks=marks, sorts=_sorts(marks), leading=LEADING, shown=shown,
+        total=answer.get("total"), next_offset=answer.get("next_offset"),
+        previous=_previous(asked), command=command(visit, way, asked), option=Option,
+    )  # fmt: skip
+
+
+def _list_of(tag: str) -> Found:
+    for found in every_way():
+        if found.tag == tag and found.way.table is not None:
+            return found
+    raise Refused(NOT_FOUND, f"there is no list '{tag[:40]}'; the navigation has all")
+
+
+def _columns(table: Table) -> tuple[str, ...]:
+    return (*table.columns, *table.more)
+
+
+def _sorts(marks: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns by which the broker sorts."""
+    if "sort" not in marks:
+        return ()
+    choices: tuple[str, ...] = marks["sort"][1].choices
+    return choices
+
+
+def _previous(asked: Mapping[str, Any]) -> int | None:
+    """Return where the page before begins, None if this is the first."""
+    offset = asked.get("offset", 0)
+    return max(0, offset - asked.get("limit", 1000)) if offset else None
+
+
+def command(visit: Visit, way: Way, asked: Mapping[str, Any]) -> str:
+    """Return the command that gives the same answer; one about the past needs `journal`."""
+    if visit.at:
+        return visit.inspect("--at", str(visit.at))
+    return command_line(way, asked, *visit.broker.options())
+
+
+async def queue_page(visit: Visit) -> Response:
+    """Show one queue: its counts, its attributes, its consumers, and what can be done with it."""
+    name = visit.query.get("queue", "")
+    [row] = (await visit.look({"do": "queue", "queue": name}))["queues"]
+    settings = await visit.look({"do": "settings", "address": row["address"]})
+    consumers: list[dict[str, Any]] = []
+    if visit.is_running and not visit.at:
+        answer = await visit.look({"do": "consumers-of", "queue": name})
+        consumers = answer["consumers"]
+    found = way_of("queue show")
+    assert found is not None
+    return visit.page(
+        "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
+        consumers=consumers, leading=LEADING, actions=_actions(OF_QUEUES, row),
+        command=command(visit, found.way, {"do": "queue", "queue": plain(name)}),
+    )  # fmt: skip
+
+
+async def address_page(visit: Visit) -> Response:
+    """Show one address: its counts, its queues, and its settings with their origins."""
+    name = visit.query.get("address", "")
+    settings = await visit.look({"do": "settings", "address": name})
+    row: dict[str, Any] = {}
+    if settings["exists"]:
+        [row] = (await visit.look({"do": "address", "address": name}))["addresses"]
+    diverts = await visit.look({"do": "diverts"})
+    found = way_of("settings show")
+    assert found is not None
+    return visit.page(
+        "address.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
+        name=name,
+        diverts=[each for each in diverts["diverts"] if each["address"] == name],
+        actions=_actions(OF_ADDRESSES, {"address": name, "match": name}),
+        leading=LEADING,
+        command=shlex.join(["daybook", "settings", "show", *visit.broker.options(), name]),
+    )  # fmt: skip
+
+
+def _actions(commands: tuple[str, ...], row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what can be done, with the fields that are known."""
+    told = []
+    for each in commands:
+        found = way_of(each)
+        assert found is not None, each
+        names = [field.name for field in msgspec.structs.fields(found.row)]
+        known = {name: row[name] for name in ("queue", "address", "match") if name in row}
+        told.append(
+            {
+                "path": each.replace(" ", "/"),
+                "title": each.partition(" ")[2].replace("-", " "),
+                "known": {name: value for name, value in known.items() if name in names},
+            }
+        )
+    return told
+
+
+def place_of(row: type[Request]) -> str:
+    """Return the field that says what a request is about, "" if it is about no place."""
+    if issubclass(row, OnQueue):
+        return "queue"
+    return "address" if issubclass(row, OnAddress) else ""
+
+
+PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (
+    ("/list/{tag}", list_page, ["GET"]),
+    ("/queue", queue_page, ["GET"]),
+    ("/address", address_page, ["GET"]),
+)

@@ -1,0 +1,140 @@
+"""The overview of a broker: what is wrong, rates and levels of the last hour, memory, disk.
+
+Shows the newest sample that the console took for everybody, so looking costs the broker nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from daybook.client.control import ControlError
+from daybook.console.rendering import render
+from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Samples
+from daybook.console.visits import UNAVAILABLE, Page, Refused, Visit
+from daybook.server.monitoring.health import EXIT_WARNING, problems
+
+STREAMS_MAX: Final = 500
+"""How many pages renew themselves at a time; more must be loaded again by hand."""
+SILENCE_SECONDS: Final = 20.0
+COUNTS: Final = (
+    ("connections", "connections"), ("consumers", "consumers"), ("addresses", "addresses"),
+    ("queues", "queues"), ("messages_ready", ""), ("messages_in_flight", ""),
+    ("messages_scheduled", ""), ("messages_held", ""),
+)  # fmt: skip
+"""The figures in the row at the top, and the list that each leads to."""
+FULL_DAYS_MAX: Final = 365.0
+SECONDS_A_DAY: Final = 86_400.0
+
+_streams: set[int] = set()
+
+
+async def overview(visit: Visit) -> Response:
+    """Show the overview; who may not read everything is asked for a queue or an address."""
+    try:
+        values = await _values(visit)
+    except ControlError as error:
+        if error.code != "not-allowed":
+            raise
+        return visit.page("partial.html", title=visit.broker.name, why=str(error))
+    return visit.page("overview.html", title=visit.broker.name, **values)
+
+
+async def _values(visit: Visit) -> dict[str, Any]:
+    """Return what the overview shows: the newest sample; for who may not read everything, and for
+    other moments, the answer of the broker."""
+    samples = visit.console.samples.get(visit.broker.name)
+    if visit.at or samples is None or not visit.sees_history:
+        status = {"running": True} | await visit.look({"do": "status"})
+        return _told(status, None)
+    if samples.status is None and not visit.is_running:
+        return _told({"running": False}, samples)
+    if samples.status is None:
+        try:
+            status = {"running": True} | await visit.look({"do": "status"})
+        except ControlError as error:
+            return _told({"running": False}, samples) | {"trouble": str(error)}
+        status["running"] = visit.is_running
+        return _told(status, samples)
+    return _told(samples.status, samples)
+
+
+def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
+    found = problems(status)
+    return {
+        "status": status,
+        "counts": COUNTS,
+        "problems": [each.text for each in found if each.code != EXIT_WARNING],
+        "warnings": [each.text for each in found if each.code == EXIT_WARNING],
+        "newest": samples.samples[-1].figures if samples is not None and samples.samples else {},
+        "full_in": _full_in(samples) if samples is not None else None,
+        "trouble": samples.trouble if samples is not None else "",
+        "has_hour": samples is not None,
+    }
+
+
+def _full_in(samples: Samples) -> float | None:
+    """Return in how many seconds the disk is full if it goes on as in the last hour, None if that
+    is not to be seen."""
+    known = [each for each in samples.samples if each.figures["disk_free"] is not None]
+    if len(known) < 2:
+        return None
+    first, last = known[0], known[-1]
+    before, now = first.figures["disk_free"] or 0.0, last.figures["disk_free"] or 0.0
+    used = before - now
+    if used <= 0 or last.time - first.time < 10 * PERIOD_SECONDS:
+        return None
+    seconds = now / (used / (last.time - first.time))
+    return seconds if seconds < FULL_DAYS_MAX * SECONDS_A_DAY else None
+
+
+async def hour(visit: Visit) -> Response:
+    """Return the samples of the last hour, for the charts."""
+    samples = visit.console.samples.get(visit.broker.name)
+    if samples is None or not visit.sees_history:
+        raise Refused(UNAVAILABLE, "the last hour of this broker is not known here")
+    return JSONResponse(
+        samples.columns() | {"rates": list(RATES), "levels": list(LEVELS)},
+        headers={"cache-control": "no-store"},
+    )
+
+
+async def live(visit: Visit) -> Response:
+    """Send the overview again whenever there is a new sample (server-sent events)."""
+    samples = visit.console.samples.get(visit.broker.name)
+    if samples is None or not visit.sees_history or len(_streams) >= STREAMS_MAX:
+        return Response(status_code=204)
+    return StreamingResponse(_events(visit, samples), media_type="text/event-stream")
+
+
+async def _events(visit: Visit, samples: Samples) -> AsyncIterator[bytes]:
+    _streams.add(id(visit))
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE_SECONDS), samples.renewed:
+                    await samples.renewed.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if visit.console.session_of(visit.request, uses=False) is not visit.session:
+                yield b"event: over\ndata: \n\n"
+                return
+            yield _event(await _values(visit), visit)
+    finally:
+        _streams.discard(id(visit))
+
+
+def _event(values: dict[str, Any], visit: Visit) -> bytes:
+    text = render("figures.html", visit=visit, at=0, broker=visit.broker, **values)
+    figures = values["newest"]
+    lines = "\n".join(f"data: {line}" for line in text.splitlines())
+    told = msgspec.json.encode(figures).decode()
+    return f"event: figures\n{lines}\n\nevent: sample\ndata: {told}\n\n".encode()
+
+
+PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (
+    ("", overview, ["GET"]), ("/hour", hour, ["GET"]), ("/live", live, ["GET"]),
+)  # fmt: skip

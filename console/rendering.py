@@ -1,0 +1,115 @@
+"""Templates, and how values are shown: everything is escaped, and nothing is trusted (ADR 112).
+
+Names, headers and bodies were written by clients. Control and direction characters are shown as
+escapes, as on the command line. Must never know requests.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from daybook.history.trail_drawing import between
+from daybook.server.administration.units import heading, unit_of_setting
+from daybook.texts import moment, printable
+from daybook.version import VERSION
+
+FOLDER: Final = Path(__file__).resolve().parent
+NAMING: Final = frozenset(
+    {"connection", "consumer", "message", "lsn", "shared_place", "bucket", "pid", "session"}
+)
+"""Columns with numbers that name something, and so are shown without separators."""
+SCALE: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+KIBI: Final = 1024
+
+
+def _final(value: Any) -> Any:
+    """Return what is put into a page for a value."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value)
+    return value
+
+
+def cell(value: Any, column: str = "") -> str:
+    """Return a value of a column as text."""
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value) if column in NAMING else f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(cell(each) for each in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={cell(each)}" for key, each in value.items())
+    return printable(str(value))
+
+
+def size(count: int | float | None) -> str:
+    """Return bytes in a readable unit."""
+    if count is None:
+        return ""
+    left = float(count)
+    for unit in SCALE:
+        if left < KIBI or unit == SCALE[-1]:
+            return f"{left:,.0f} {unit}" if unit == "B" else f"{left:,.1f} {unit}"
+        left /= KIBI
+    raise AssertionError("the last unit fits")
+
+
+def when(microseconds: int | None) -> str:
+    """Return a time of the journal."""
+    return moment(microseconds) if microseconds is not None else ""
+
+
+def second_of(microseconds: int) -> str:
+    """Return a time to the second, in the form of an input for dates and times."""
+    return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%dT%H:%M:%S}"
+
+
+def body(text: str) -> str:
+    """Return a text with its lines and tabs; other control characters are shown as escapes."""
+    return "\n".join(
+        "\t".join(printable(part) for part in line.split("\t")) for line in text.split("\n")
+    )
+
+
+def safe_text(text: str) -> Markup:
+    """Return a text that keeps its lines: escaped for HTML, and not changed otherwise."""
+    return escape(text)
+
+
+def query(**parts: Any) -> str:
+    """Return the query of a link, without what is empty."""
+    found = {key: value for key, value in parts.items() if value not in (None, "", 0, False)}
+    return f"?{urlencode(found)}" if found else ""
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
+        finalize=_final, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters |= {
+        "cell": cell, "size": size, "when": when, "heading": heading, "body": body,
+        "safe_text": safe_text, "second": second_of, "path": lambda text: quote(text, safe=""),
+    }  # fmt: skip
+    made.globals |= {
+        "query": query, "version": VERSION, "between": between, "unit_of_setting": unit_of_setting,
+    }  # fmt: skip
+    return made
+
+
+_templates: Final = _environment()
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page."""
+    return _templates.get_template(template).render(**values)

@@ -1,0 +1,236 @@
+"""A visit: one request of a browser, with the session, the broker and the moment that it is about.
+
+A page asks through it: `look` gives what is, from the broker, or what was, from the history, by the
+same requests. Without a running broker the newest state that the journal has is shown. Must never
+know a single page.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from daybook.client.control import ControlError
+from daybook.console.brokers import Answer, Broker, Identity, NotRunning
+from daybook.console.console import Console
+from daybook.console.console_config import ConsoleError
+from daybook.console.rendering import render
+from daybook.console.sessions import Session
+
+THEME: Final = "theme"
+FORM_BYTES_MAX: Final = 64 * 1024
+FIELDS_MAX: Final = 200
+FORM_SECONDS: Final = 10.0
+NEWEST: Final = (1 << 62) - 1
+"""The moment behind all events."""
+
+BAD_REQUEST: Final = 400
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+TOO_LARGE: Final = 413
+UNAVAILABLE: Final = 503
+
+Page: TypeAlias = Callable[["Visit"], Awaitable[Response]]
+
+
+class Refused(ConsoleError):
+    """A request of a browser is refused; `status` is that of HTTP."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status: Final = status
+
+
+class Visit:
+    """One request of a browser that is logged in at a broker."""
+
+    def __init__(
+        self, console: Console, request: Request, session: Session, broker: Broker
+    ) -> None:
+        self.console: Final = console
+        self.request: Final = request
+        self.session: Final = session
+        self.broker: Final = broker
+        self.identity: Identity = session.identities[broker.name]
+        self.query: Final = request.query_params
+        self.at: Final = _number(self.query.get("at", "0"), "at")
+        self.is_running = True
+        self.shown_lsn = 0
+
+    @property
+    def sees_history(self) -> bool:
+        """Whether the history of this broker is there, and may be seen."""
+        has_right = self.identity.is_operator or self.identity.sees
+        return self.broker.directory is not None and has_right
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Return a number of the query. Raises Refused."""
+        return _number(self.query.get(name) or str(default), name)
+
+    async def look(self, request: Answer) -> Answer:
+        """Return the answer to a request that reads: now, or at the moment of this visit. Raises
+        ControlError and ConsoleError."""
+        if self.at:
+            return await self._look_back(self.at, request)
+        try:
+            return await self.broker.look(self.identity, request)
+        except NotRunning:
+            self.is_running = False
+            if not self.sees_history:
+                raise
+        newest = await self.history("moment", lsn=NEWEST)
+        self.shown_lsn = newest["lsn"]
+        return await self._look_back(self.shown_lsn, request)
+
+    async def _look_back(self, lsn: int, request: Answer) -> Answer:
+        holds = f"{self.broker.name}@{lsn}"
+        answer: Answer = await self.history("look", holds=holds, lsn=lsn, request=request)
+        return answer
+
+    async def history(self, job: str, *, holds: str = "", **arguments: Any) -> Any:
+        """Return the answer of a job on the history. Raises ConsoleError, which Refused is."""
+        if self.broker.directory is None:
+            raise Refused(
+                NOT_FOUND,
+                f"the history of {self.broker.name} is on another machine; run `daybook console`"
+                " there",
+            )
+        await self._renew()
+        if not self.sees_history:
+            raise Refused(
+                FORBIDDEN,
+                f"user '{self.identity.user}' may not see the history; that needs the permission"
+                " 'browse' for all addresses, which this user does not have",
+            )
+        arguments |= {"directory": str(self.broker.directory)}
+        return await self.console.pool.do(job, arguments, holds=holds)
+
+    async def _renew(self) -> None:
+        """Learn what the user may see now; a broker that does not run knows nothing newer."""
+        identity = self.identity
+        if identity.is_operator or identity.token:
+            return
+        try:
+            renewed = await self.broker.identify_lately(identity)
+        except NotRunning:
+            return
+        self.session.identities[self.broker.name] = renewed
+        self.identity = renewed
+
+    def journal(self, *words: str) -> str:
+        """Return a command about the history."""
+        return shlex.join(["journal", *words])
+
+    def inspect(self, *words: str) -> str:
+        """Return the command that shows a part of the journal."""
+        return self.journal("inspect", "--data", str(self.broker.directory), *words)
+
+    def url(self, path: str = "") -> str:
+        """Return the URL of a page of this broker."""
+        return f"/b/{quote(self.broker.name)}{'/' if path else ''}{path}"
+
+    def page(self, template: str, *, title: str, code: int = 200, **values: Any) -> Response:
+        """Return a page of this broker."""
+        text = render(
+            template, title=title, visit=self, broker=self.broker, identity=self.identity,
+            at=self.at, csrf=self.session.csrf, theme=self.request.cookies.get(THEME, ""),
+            brokers=self.console.brokers, here=self.request.url.path,
+            whole=self.request.url.path + _tail(self.request), **values,
+        )  # fmt: skip
+        return HTMLResponse(text, code)
+
+
+def _tail(request: Request) -> str:
+    return f"?{request.url.query}" if request.url.query else ""
+
+
+def _number(text: str, name: str) -> int:
+    plain = text.replace(",", "")
+    if not (plain.isascii() and plain.isdigit()) or int(plain) > NEWEST:
+        raise Refused(BAD_REQUEST, f"{name} must be a whole number, and is {text[:40]!r}")
+    return int(plain)
+
+
+async def form_of(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of a form, in order. Raises Refused."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(FORM_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > FORM_BYTES_MAX:
+                    raise Refused(TOO_LARGE, f"a form has at most {FORM_BYTES_MAX:,} bytes")
+    except TimeoutError:
+        raise Refused(BAD_REQUEST, "the form did not arrive in time; send it again") from None
+    try:
+        return parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict"
+        )
+    except ValueError as error:
+        raise Refused(BAD_REQUEST, f"this is not a form: {error}") from error
+
+
+def check_origin(request: Request) -> None:
+    """Refuse a form that another site sends. Raises Refused."""
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    if site not in ("same-origin", "none") or origin not in (None, "null", own):
+        raise Refused(FORBIDDEN, "this form came from another site; open the page here instead")
+
+
+async def checked_form(visit: Visit) -> list[tuple[str, str]]:
+    """Return the fields of a form of this session. Raises Refused."""
+    check_origin(visit.request)
+    fields = await form_of(visit.request)
+    tokens = [value for name, value in fields if name == "csrf"]
+    if len(tokens) != 1 or not visit.session.has_token(tokens[0]):
+        raise Refused(FORBIDDEN, "this form is not of your session; load the page again")
+    return [(name, value) for name, value in fields if name != "csrf"]
+
+
+def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    """Return what serves a page of a broker: to who is logged in there, else the login."""
+
+    async def serve(request: Request) -> Response:
+        broker = console.brokers.get(request.path_params["broker"])
+        session = console.session_of(request)
+        if session is None or broker is None or broker.name not in session.identities:
+            # The same whether there is such a broker or not.
+            target = quote(request.url.path + _tail(request), safe="")
+            named = quote(request.path_params["broker"], safe="")
+            return RedirectResponse(f"/login?broker={named}&next={target}", 303)
+        return await answered(console, request, lambda: _begun(console, request, session, broker))
+
+    async def _begun(
+        console: Console, request: Request, session: Session, broker: Broker
+    ) -> Response:
+        return await page(Visit(console, request, session, broker))
+
+    return serve
+
+
+async def answered(
+    console: Console, request: Request, work: Callable[[], Awaitable[Response]]
+) -> Response:
+    """Return the response of a page, or a page about the error."""
+    status, text = UNAVAILABLE, ""
+    try:
+        return await work()
+    except Refused as error:
+        status, text = error.status, str(error)
+    except NotRunning as error:
+        text = f"{error}; start it with `daybook serve`"
+    except ControlError as error:
+        status = FORBIDDEN if error.code == "not-allowed" else UNAVAILABLE
+        text = str(error)
+    except ConsoleError as error:
+        text = str(error)
+    values = {"theme": request.cookies.get(THEME, ""), "brokers": console.brokers}
+    return HTMLResponse(
+        render("error.html", title="Not possible", text=text, status=status, **values), status
+    )

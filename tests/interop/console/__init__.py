@@ -1,0 +1,1 @@
+"""The console over real processes, and in a real browser."""

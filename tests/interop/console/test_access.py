@@ -1,0 +1,215 @@
+"""Logins, sessions and rights: the broker decides on them, whatever a browser sends."""
+
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from daybook.client.control import ControlError, ask
+from tests.interop.console.using import send
+from tests.interop.security.test_permissions import give_users
+from tests.interop.using import events
+from tests.support import nursery
+from tests.support.console import Browser, ConsoleProcess
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+Visit = Callable[[str], Browser]
+PAGES = ("", "/list/queues", "/hour", "/live", "/past", "/story?message=1", "/do/queue/purge")
+
+
+def test_a_stranger_sees_the_login_and_nothing_else(console: ConsoleProcess) -> None:
+    browser = Browser(console)
+    for page in PAGES:
+        for broker in ("data", "other"):
+            shown = browser.ask("GET", f"/b/{broker}{page}")
+            assert shown.status == 303
+            assert shown.headers["location"].startswith(f"/login?broker={broker}&next=")
+    assert browser.get("/").words.startswith("Log in")
+    assert browser.ask("GET", "/static/console.css").status == 200
+    assert browser.ask("GET", "/static/../app.py").status == 404
+    assert browser.ask("GET", "/static/%2e%2e/app.py").status == 404
+    assert browser.post("/b/data/do/queue/purge", {"queue": "x"}).status == 303
+
+
+def test_a_wrong_login_is_refused_and_slowed_down(console: ConsoleProcess) -> None:
+    browser = Browser(console)
+    for login, passcode in (("ada", "wrong"), ("nobody", "x"), ("guest", "guest")):
+        shown = browser.log_in(login, passcode)
+        assert shown.status == 403
+        assert shown.error
+        assert "daybook" not in browser.cookies
+    assert "a login and a passcode are needed" in browser.log_in("ada", "").error
+
+
+def test_a_login_leads_back_to_the_page_that_was_asked_for(console: ConsoleProcess) -> None:
+    browser = Browser(console)
+    login = browser.get("/b/data/list/queues?search=x")
+    shown = browser.submit(login, login="ada", passcode="ada")
+    assert shown.headers["location"] == "/b/data/list/queues?search=x"
+    for target in ("//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nb"):
+        shown = browser.submit(login, login="ada", passcode="ada", next=target)
+        assert shown.headers["location"] == "/b/data", target
+
+
+def test_the_link_of_the_operator_works_once(
+    broker: BrokerProcess, tmp_path: Path, cleaned: ExitStack
+) -> None:
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser = Browser(console)
+    assert "operator" in browser.get(console.link).words
+    again = Browser(console)
+    assert "this link was used" in again.get(console.link).error
+    assert console.link not in console.log_text()
+    quiet = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data), link=False))
+    assert "enter" not in quiet.said()
+
+
+def test_a_session_ends_with_the_logout(visit: Visit) -> None:
+    browser = visit("ada")
+    assert browser.get("/b/data").status == 200
+    before = dict(browser.cookies)
+    browser.submit(browser.get("/b/data"))
+    browser.cookies = before
+    assert browser.get("/b/data").words.startswith("Log in")
+
+
+def test_cookies_and_headers_keep_others_out(visit: Visit, console: ConsoleProcess) -> None:
+    browser = Browser(console)
+    shown = browser.submit(browser.get("/login"), login="ada", passcode="ada")
+    cookie = shown.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    page = browser.get("/b/data")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; script-src")
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["cache-control"] == "no-store"
+    assert "server" not in page.headers
+    for text in ("<script>", "<style", "onclick", "style="):
+        assert text not in page.text
+
+
+def test_a_form_needs_the_token_of_its_session(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "csrf", "x")
+    browser, other = visit("ada"), visit("ada")
+    form = browser.get("/b/data/do/queue/purge", queue="csrf")
+    fields = {"queue": "csrf", "confirmed": "yes"}
+    for wrong in ({}, {"csrf": ""}, {"csrf": "x" * 43}):
+        shown = browser.post("/b/data/do/queue/purge", fields | wrong)
+        assert shown.status == 403
+        assert "not of your session" in shown.error
+    theirs = other.submit(form, confirmed="yes")
+    assert "not of your session" in theirs.error
+    shown = browser.ask("POST", "/b/data/do/queue/purge", "", {"Origin": "https://evil.example"})
+    assert "from another site" in shown.error
+    assert ask(broker.data, {"do": "browse", "queue": "csrf"})["in_queue"] == 1  # type: ignore[index]
+
+
+def test_a_form_is_bounded(visit: Visit) -> None:
+    browser = visit("ada")
+    shown = browser.post("/b/data/do/queue/purge", {"queue": "x" * 70_000})
+    assert shown.status == 413
+    shown = browser.post("/b/data/do/queue/purge", {f"f{n}": "" for n in range(300)})
+    assert shown.status == 400
+
+
+def test_a_reader_sees_and_changes_nothing(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "read-only", "secret")
+    rea = visit("rea")
+    assert "read-only" in rea.get("/b/data/list/queues").words
+    assert "secret" in rea.get("/b/data/messages", queue="read-only").words
+    assert "BrokerStarted" in rea.get("/b/data/past").words
+    shown = rea.do("/b/data/do/queue/purge?queue=read-only")
+    assert shown.status == 403
+    assert "manage" in shown.error
+    assert ask(broker.data, {"do": "browse", "queue": "read-only"})["in_queue"] == 1  # type: ignore[index]
+
+
+def test_rights_are_those_of_an_address(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "orders.eu", "mine")
+    send(broker, "stock", "not mine")
+    sam = visit("sam")
+    assert "mine" in sam.get("/b/data/messages", queue="orders.eu").words
+    assert "sam" in sam.get("/b/data/messages", queue="stock").error
+    assert sam.get("/b/data/list/queues").status == 403
+    for page in ("past", "events", "story?message=4", "story.svg?message=4", "hour"):
+        shown = sam.get(f"/b/data/{page}")
+        assert shown.status in (403, 503), page
+        assert "not mine" not in shown.text
+    assert sam.get("/b/data/list/queues", at=5).status == 403
+    assert "purged" in sam.do("/b/data/do/queue/purge?queue=orders.eu").words
+    assert "sam" in sam.do("/b/data/do/queue/purge?queue=stock").error
+    who = [each["detail"]["by"] for each in events(broker, "Administered")]
+    assert who[-1].startswith("sam from 127.0.0.1:")
+
+
+def test_a_user_that_was_removed_is_refused_at_once(tmp_path: Path, cleaned: ExitStack) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        give_users(broker, {"ada": (), "bob": ()})
+        broker.start()
+        console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+        browser = Browser(console)
+        assert "Queues" in browser.log_in("ada", "ada").words
+        users = str(broker.directory / "users.toml")
+        command = [DAYBOOK, "user", "remove", "ada", "--users-file", users]
+        assert nursery.run(command, capture_output=True, check=False, text=True).returncode == 0
+        broker.send_signal(signal.SIGHUP)
+        wait_for(lambda: browser.get("/b/data/list/queues").status == 403, "the refusal")
+        assert browser.get("/b/data/past").status == 403
+        assert "there is no user 'ada'" in browser.do("/b/data/do/queue/purge?queue=x").error
+
+
+def test_the_control_socket_gives_up_rights_and_gains_none(broker: BrokerProcess) -> None:
+    place = broker.data / "control.sock"
+    socket_path = next(broker.data.glob("*.sock"), place)
+    with socket.socket(socket.AF_UNIX) as line, line.makefile("rb") as reader:
+        line.connect(str(socket_path))
+
+        def say(**request: str) -> dict[str, dict[str, str]]:
+            line.sendall(msgspec.json.encode(request) + b"\n")
+            told: dict[str, dict[str, str]] = msgspec.json.decode(reader.readline())
+            return told
+
+        assert "queues" in say(do="queues")["result"]
+        assert say(do="act-as", user="nobody", peer="x:1")["error"]["code"] == "not-allowed"
+        assert "queues" in say(do="queues")["result"], "still the operator"
+        told = say(do="act-as", user="nil", peer="10.0.0.1:7")["result"]
+        assert told == {"user": "nil", "sees": False, "manages": False}
+        assert say(do="queues")["error"]["code"] == "not-allowed"
+        assert say(do="purge-queue", queue="stock")["error"]["code"] == "not-allowed"
+        assert say(do="act-as", user="ada", peer="10.0.0.1:7")["error"]["code"] == "invalid"
+        assert say(do="queues")["error"]["code"] == "not-allowed"
+        assert (
+            say(do="log-in", login="ada", passcode="ada", peer="x:1")["error"]["code"] == "invalid"
+        )
+
+
+def test_a_login_is_asked_for_the_address_of_the_browser(broker: BrokerProcess) -> None:
+    asked = {"do": "log-in", "login": "ada", "passcode": "ada", "peer": "192.0.2.7:1"}
+    assert ask(broker.data, asked) == {"user": "ada"}
+    with pytest.raises(ControlError):
+        ask(broker.data, asked | {"passcode": "no"})
+    refusals = [each for each in broker.lines() if each.get("event") == "login refused"]
+    assert refusals[-1]["address"] == "192.0.2.7"
+
+
+def test_slow_and_silent_browsers_are_closed(console: ConsoleProcess, visit: Visit) -> None:
+    place = urlsplit(console.url)
+    with ExitStack() as stack:
+        idle = [
+            stack.enter_context(socket.create_connection((place.hostname, place.port)))
+            for _ in range(30)
+        ]
+        for number, each in enumerate(idle[:10]):
+            each.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "[: 10 + number])
+        assert visit("ada").get("/b/data").status == 200
+        for each in idle:
+            each.settimeout(60)
+            assert each.recv(1000)[:20] in (b"", b"HTTP/1.1 408 Request", b"HTTP/1.1 400 Bad Re")

@@ -1,0 +1,319 @@
+"""What pages show: the answers of the broker and of its history, and the commands for them."""
+
+import json
+import re
+import shlex
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybook.server.administration.ways import every_way
+from tests.interop.console.using import send
+from tests.interop.using import events
+from tests.support import nursery
+from tests.support.console import Browser, ConsoleProcess, Shown
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+Visit = Callable[[str], Browser]
+HOSTILE = "<script>alert(1)</script><svg onload=alert(1)>\u202eabc\x07 &amp; {{7*7}}"
+
+
+def command_on(shown: Shown) -> list[str]:
+    """Return the words of the command that a page shows."""
+    found = re.search(r'<code id="command">([^<]*)</code>', shown.text)
+    assert found, shown.words
+    return shlex.split(unescape(found[1]))
+
+
+def answer_of(words: list[str]) -> Any:
+    """Run a command, and return its answer for programs."""
+    program = {"daybook": DAYBOOK, "journal": JOURNAL}[words[0]]
+    options = [*words[1:], "--json"]
+    if "--" in options:
+        options.insert(options.index("--"), options.pop())
+    done = nursery.run([program, *options], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, (words, done.stderr)
+    if words[0] == "daybook":
+        return json.loads(done.stdout)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _newest_by(broker: BrokerProcess) -> str:
+    """Return who made the newest change that the journal proves."""
+    return "".join(str(each["detail"]["by"]) for each in events(broker, "Administered")[-1:])
+
+
+def test_each_list_of_the_table_is_a_page(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "lists.a", "x")
+    browser = visit("ada")
+    names = dict.fromkeys(("queue", "address", "groups", "consumers-of"), "lists.a")
+    for found in every_way():
+        if found.way.table is None or found.tag == "shards":
+            continue
+        named = names.get(found.tag)
+        query = {"address" if found.tag == "address" else "queue": named} if named else {}
+        shown = browser.get(f"/b/data/list/{found.tag}", **query)
+        assert shown.status == 200, (found.tag, shown.error)
+        rows = answer_of(command_on(shown))
+        assert shown.text.count("<tr>") == (len(rows) + 1 if rows else 0), found.tag
+    assert browser.get("/b/data/list/nothing").status == 404
+
+
+def test_queues_are_searched_sorted_and_paged(broker: BrokerProcess, visit: Visit) -> None:
+    for number in range(5):
+        send(broker, f"many.{number}", "x", "--count", str(number + 1))
+    browser = visit("ada")
+
+    def names(**query: str | int) -> list[str]:
+        shown = browser.get("/b/data/list/queues", search="MANY", **query)
+        answered = [each["queue"] for each in answer_of(command_on(shown))]
+        found = re.findall(r"queue\?queue=(many\.\d)", shown.text)
+        assert found == answered[query.get("offset", 0) :][: query.get("limit", 100)]  # type: ignore[misc]
+        return found
+
+    assert names() == [f"many.{number}" for number in range(5)]
+    assert names(sort="ready", descending="true") == [
+        f"many.{number}" for number in (4, 3, 2, 1, 0)
+    ]
+    assert names(sort="ready", limit=2, offset=2) == ["many.2", "many.3"]
+    shown = browser.get("/b/data/list/queues", search="many", limit=2)
+    assert "offset=2" in shown.text
+    assert browser.get("/b/data/list/queues", limit=0).status == 400
+    assert browser.get("/b/data/list/queues", sort="nonsense").status in (200, 400)
+
+
+def test_what_clients_wrote_is_shown_and_never_obeyed(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "hostile", HOSTILE, "--header", "x=<img src=x onerror=alert(1)>")
+    browser = visit("ada")
+    page = browser.get("/b/data/messages", queue="hostile")
+    number = re.search(r"message=(\d+)", page.text)
+    assert number
+    one = browser.get("/b/data/message", queue="hostile", message=number[1])
+    story = browser.get("/b/data/story", message=number[1])
+    for shown in (page, one, story):
+        assert shown.status == 200
+        for mark in ("<script>alert", "<svg onload", "<img src=x", "\u202e", "\x07"):
+            assert mark not in shown.text, mark
+    assert "&lt;script&gt;alert(1)" in one.text
+    drawing = browser.get("/b/data/story.svg", message=number[1])
+    assert drawing.headers["content-type"].startswith("image/svg+xml")
+    assert "<script" not in drawing.text
+    for name in ("<script>alert(1)</script>", "a\u202eb", "'; DROP TABLE x", "../../etc/passwd"):
+        for target in ("queue", "messages"):
+            shown = browser.get(f"/b/data/{target}", queue=name)
+            assert "<script>alert" not in shown.text
+            assert shown.status in (403, 404, 503)
+
+
+def test_bodies_are_text_json_or_bytes(broker: BrokerProcess, visit: Visit, tmp_path: Path) -> None:
+    browser = visit("ada")
+    file = tmp_path / "body"
+    file.write_bytes(bytes(range(256)) * 10)
+    send(broker, "bodies", '{"a": {"b": [1, 2]}}')
+    send(broker, "bodies", "[" * 100_000)
+    done = nursery.run(
+        [DAYBOOK, "send", "bodies", "--file", str(file), "--url",
+         f"stomp://ada:ada@127.0.0.1:{broker.port}"],
+        capture_output=True, check=False, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    page = browser.get("/b/data/messages", queue="bodies")
+    shown = [
+        browser.get("/b/data/message", queue="bodies", message=number)
+        for number in dict.fromkeys(re.findall(r"message=(\d+)", page.text))
+    ]
+    assert "&#34;b&#34;: [\n" in shown[0].text
+    assert "This is the beginning" in shown[1].text
+    assert "00000010  10 11 12 13" in shown[2].text
+
+
+def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    made = browser.do("/b/data/do/queue/create", name="formed", max_consumers="3")
+    assert "created queue 'formed'" in made.words
+    assert "daybook queue create" in " ".join(command_on(made))
+    send(broker, "formed", "x", "--count", "3")
+    asked = browser.submit(browser.get("/b/data/do/queue/purge", queue="formed"))
+    assert "queue formed has 3 messages, 0 in flight" in asked.words
+    assert "ada from 127.0.0.1" in asked.words
+    assert "purged queue 'formed': 3 messages removed" in browser.submit(asked).words
+    wrong = browser.do("/b/data/do/queue/purge", queue="no such queue")
+    assert "there is no queue" in wrong.error
+    assert wrong.status == 400
+    again = browser.do("/b/data/do/queue/create", name="formed")
+    assert again.error
+    shown = browser.submit(browser.get("/b/data/do/queue/update"), queue="formed")
+    assert "name at least one attribute" in shown.error
+    assert (
+        "updated" in browser.do("/b/data/do/queue/update", queue="formed", max_consumers="5").words
+    )
+    done = browser.do(
+        "/b/data/do/settings/set",
+        match="formed",
+        values="redelivery-delay=5s\nmax-delivery-attempts=2",
+    )
+    assert "max-delivery-attempts" in done.words
+    assert "5000" in browser.get("/b/data/address", address="formed").words.replace(",", "")
+    shown = browser.submit(browser.get("/b/data/do/settings/set"), match="formed", values="x")
+    assert "is not KEY=VALUE" in shown.error
+    wait_for(lambda: _newest_by(broker).startswith("ada from 127.0.0.1:"), "the record")
+
+
+def test_the_past_is_shown_as_it_was(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "then", "first", "--count", "2")
+    [*_, routed] = [each for each in events(broker, "Routed") if each["queue_name"] == "then"]
+    browser.do("/b/data/do/queue/purge", queue="then")
+    now = browser.get("/b/data/messages", queue="then")
+    then = browser.get("/b/data/messages", queue="then", at=routed["lsn"])
+    assert "first" not in now.text
+    assert then.text.count("first") == 2
+    assert "as it was after event" in then.words
+    [row] = [
+        each
+        for each in answer_of(["daybook", "queue", "list", "--data", str(broker.data)])
+        if each["queue"] == "then"
+    ]
+    assert row["ready"] == 0
+    shown = browser.get("/b/data/queue", queue="then", at=routed["lsn"])
+    assert re.search(r"ready 2\b", shown.words)
+    assert browser.get("/b/data/do/queue/purge", at=5).status == 400
+    gone = browser.get("/b/data/go", time="2000-01-01T00:00:00")
+    assert "the journal begins with event" in gone.error
+    assert browser.get("/b/data/go", time="2100-01-01T00:00:00").status == 200
+    assert "is not a time" in browser.get("/b/data/go", time="yesterday").error
+
+    def asked_for() -> list[int]:
+        found = events(broker, "Administered")
+        return [each["lsn"] for each in found if each["lsn"] > routed["lsn"]]
+
+    [purge, *_] = wait_for(asked_for, "the proof of the change")
+    changed = browser.get("/b/data/compare", before=routed["lsn"], after=purge)
+    assert "then" in changed.words
+    answer_of(command_on(changed))
+
+
+def test_events_and_stories_are_those_of_the_journal(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "told", "x")
+    [*_, routed] = [each for each in events(broker, "Routed") if each["queue_name"] == "told"]
+    story = browser.get("/b/data/story", message=routed["message"])
+    *steps, end = answer_of(command_on(story))
+    assert story.text.count('<li class="kind-') == len(steps)
+    assert end["now"][0]["where"] in story.words
+    shown = browser.get("/b/data/events", queue="told", kind="Routed")
+    assert [each["lsn"] for each in answer_of(command_on(shown))] == [routed["lsn"]]
+    assert str(routed["lsn"]) in shown.words
+    assert "there never was the queue 'never'" in browser.get("/b/data/events", queue="never").error
+    assert "no message 1" in browser.get("/b/data/story", message=1).error
+    assert "must be a whole number" in browser.get("/b/data/story", message="x").error
+
+
+def test_a_broker_that_dies_is_said_to_and_its_history_stays(
+    tmp_path: Path, cleaned: ExitStack
+) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        broker.start()
+        console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+        browser, operator = Browser(console), Browser(console)
+        operator.get(console.link)
+        browser.log_in("guest", "guest")
+        browser.do("/b/data/do/queue/create", name="kept")
+        broker.cut_power()
+        wait_for(lambda: "no broker runs" in browser.get("/b/data").words, "the news")
+        for each in (browser, operator):
+            shown = each.get("/b/data/list/queues")
+            assert "kept" in shown.words
+            assert "No broker runs on" in shown.words
+        assert "no broker runs" in browser.do("/b/data/do/queue/purge", queue="kept").error
+        assert "no broker runs" in Browser(console).log_in("guest", "guest").error
+        broker.start()
+        wait_for(lambda: "No problems" in browser.get("/b/data").words, "the return")
+        assert "purged" in browser.do("/b/data/do/queue/purge", queue="kept").words
+
+
+def test_a_broker_that_hangs_holds_up_its_own_pages_only(
+    tmp_path: Path, cleaned: ExitStack
+) -> None:
+    brokers = [cleaned.enter_context(BrokerProcess(tmp_path / name)) for name in ("one", "two")]
+    for each in brokers:
+        each.start()
+    config = tmp_path / "console.toml"
+    config.write_text(
+        "".join(
+            f'[[broker]]\nname = "{each.data.name}"\ndata = "{each.data}"\n' for each in brokers
+        )
+    )
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--config", str(config)))
+    browser = Browser(console)
+    assert browser.get(console.link).words.count("running") <= 2
+    brokers[0].send_signal(signal.SIGSTOP)
+    try:
+        hanging = browser.get("/b/one/list/queues")
+        assert "did not answer" in hanging.error
+        assert browser.get("/b/two/list/queues").status == 200
+        assert browser.get("/b/one/past").status == 200
+    finally:
+        brokers[0].send_signal(signal.SIGCONT)
+    wait_for(lambda: browser.get("/b/one/list/queues").status == 200, "the return")
+
+
+def test_a_broker_elsewhere_is_asked_with_the_token_of_the_user(
+    tmp_path: Path, cleaned: ExitStack
+) -> None:
+    listen = ("stomp://127.0.0.1:0", "control://127.0.0.1:0")
+    broker = cleaned.enter_context(BrokerProcess(tmp_path / "data", listen=listen))
+    from tests.interop.security.test_permissions import give_users  # noqa: PLC0415
+
+    give_users(broker, {"ada": ()}, tokens=True)
+    broker.start()
+    config = tmp_path / "console.toml"
+    url = f"control://127.0.0.1:{broker.ports[1]}"
+    config.write_text(f'[[broker]]\nname = "far"\nurl = "{url}"\n')
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--config", str(config)))
+    browser = Browser(console)
+    assert "token is wrong" in browser.log_in("ada", "dbk_wrong").error
+    token = (tmp_path / "ada").read_text().strip()
+    assert "connections" in browser.log_in("ada", token).words
+    assert "created queue" in browser.do("/b/far/do/queue/create", name="there").words
+    shown = browser.get("/b/far/list/queues")
+    assert "there" in shown.words
+    assert command_on(shown)[3:5] == ["--url", url]
+    assert "on another machine" in browser.get("/b/far/past").error
+    wait_for(lambda: _newest_by(broker).startswith("ada from 127.0.0.1:"), "the record")
+    assert token not in console.log_text() + console.said() + browser.get("/b/far").text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "names no broker"),
+        ("[[broker]]\n", "a name has 1 to 64 letters"),
+        ('[[broker]]\nname = "a"\n', "console.toml:1: name either the data directory"),
+        ('[[broker]]\nname = "a"\ndata = "x"\nurl = "y"\n', "name either the data directory"),
+        ('[[broker]]\nname = "a"\ndata = "x"\n[[broker]]\nname = "a"\ndata = "y"\n', "two brokers"),
+        ('wrong = 1\n[[broker]]\nname = "a"\ndata = "x"\n', "console.toml:1: wrong is not known"),
+        ('listen = "http://0.0.0.0:1"\n[[broker]]\nname = "a"\ndata = "x"\n', "others could read"),
+        (
+            'listen = "https://127.0.0.1:1"\n[[broker]]\nname = "a"\ndata = "x"\n',
+            "needs certificate",
+        ),
+        ("[[broker]\n", "console.toml"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    config = tmp_path / "console.toml"
+    config.write_text(text)
+    done = nursery.run(
+        [DAYBOOK, "console", "--config", str(config)], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

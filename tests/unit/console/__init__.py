@@ -1,0 +1,1 @@
+"""The rooms of the console, without a process."""
