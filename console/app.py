@@ -15,7 +15,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from daybook.console.console import Console
-from daybook.console.pages import entering, forms, lists, messages, overview, past, stories
+from daybook.console.pages import (
+    deaths,
+    entering,
+    forms,
+    lists,
+    messages,
+    overview,
+    past,
+    rights,
+    stories,
+)
 from daybook.console.rendering import FOLDER, render
 from daybook.console.visits import (
     NOT_FOUND,
@@ -62,7 +72,7 @@ def application(console: Console) -> "Guard":
         *entering.routes(console),
         *(
             Route(f"/b/{{broker}}{path}", endpoint(console, page), methods=methods)
-            for module in (overview, lists, messages, forms, stories, past)
+            for module in (overview, lists, messages, deaths, forms, rights, stories, past)
             for path, page, methods in module.PAGES
         ),
     ]

@@ -10,19 +10,15 @@ from typing import Any, Final
 
 import click
 
-from daybook.engine.facts.own_headers import (
-    DEATH_ADDRESS,
-    DEATH_ATTEMPTS,
-    DEATH_CONSUMER,
-    DEATH_COUNT,
-    DEATH_ENDED,
-    DEATH_ERROR,
-    DEATH_QUEUE,
-    DEATH_REASON,
-    DEATH_TIME,
-    DEATH_USER,
-)
 from daybook.server.administration import views
+from daybook.server.administration.deaths import (
+    FIELDS,
+    LOOKED_AT_MAX,
+    NUMBERS,
+    death_in,
+    grouped,
+    next_page,
+)
 from daybook.texts import moment, printable
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.broker_commands import queue
@@ -31,56 +27,7 @@ from daybook.tools.terminal.printing import show_json, show_table
 
 __all__ = ["queue"]
 
-LOOKED_AT_MAX: Final = 10_000
-"""How many messages are looked at with one command: finding the next page takes longer each time"""
 TEXT_LENGTH_MAX: Final = 60
-FIELDS: Final = {
-    "reason": DEATH_REASON,
-    "queue": DEATH_QUEUE,
-    "address": DEATH_ADDRESS,
-    "error": DEATH_ERROR,
-    "user": DEATH_USER,
-    "ended": DEATH_ENDED,
-}
-"""The criteria for groups, and the header of each."""
-NUMBERS: Final = {
-    "count": DEATH_COUNT,
-    "time": DEATH_TIME,
-    "attempts": DEATH_ATTEMPTS,
-    "consumer": DEATH_CONSUMER,
-}
-
-
-def death_in(headers: dict[str, str]) -> dict[str, Any] | None:
-    """Return the death that headers describe, None without one."""
-    if DEATH_REASON not in headers:
-        return None
-    found: dict[str, Any] = {field: headers.get(name, "") for field, name in FIELDS.items()}
-    for field, name in NUMBERS.items():
-        said = headers.get(name, "")
-        found[field] = int(said) if said.isascii() and said.isdigit() else 0
-    return found
-
-
-def grouped(rows: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
-    """Return a row for each value of a field, those with the most messages first; that of messages
-    that did not die is None. Times are in milliseconds since 1970."""
-    found: dict[str | None, dict[str, Any]] = {}
-    for row in rows:
-        death = row["death"]
-        value = death[field] if death is not None else None
-        group = found.setdefault(
-            value, {field: value, "messages": 0, "first_time": None, "last_time": None}
-        )
-        group["messages"] += 1
-        if death is not None:
-            times = [
-                each
-                for each in (group["first_time"], group["last_time"], death["time"])
-                if each is not None
-            ]
-            group["first_time"], group["last_time"] = min(times), max(times)
-    return sorted(found.values(), key=lambda group: (-group["messages"], str(group[field])))
 
 
 def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[str, Any]]:
@@ -88,10 +35,7 @@ def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[s
     looking = Looking(data)
     offset: int | None = 0
     while offset is not None and offset < limit:
-        most = min(views.PAGE_MAX, limit - offset)
-        page = looking.ask(
-            {"do": "browse", "queue": name, "offset": offset, "limit": most, "filter": chosen_by}
-        )
+        page = looking.ask(next_page(name, offset, limit, chosen_by))
         yield page
         offset = page["next_offset"]
 

@@ -24,6 +24,7 @@ PATHS: Final = (
     "/queue?queue=seen", "/address?address=seen", "/messages?queue=seen", "/do/queue/create",
     "/do/queue/purge?queue=seen", "/past", "/events", "/story?message={message}",
     "/message?queue=seen&message={message}", "/compare?before=4&after=9",
+    "/dead-letters?queue=seen", "/rights?user=ada&address=seen",
 )  # fmt: skip
 SIZES: Final = ((360, 740), (3840, 2160))
 TEXT_MS: Final = 30_000

@@ -317,3 +317,33 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, why: str) -
     assert done.returncode == 1
     assert why in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    browser.do("/b/data/do/settings/set", match="dying", values="max-delivery-attempts=1")
+    send(broker, "dying", "x", "--count", "3")
+    url = f"stomp://ada:ada@127.0.0.1:{broker.port}"
+    command = [DAYBOOK, "receive", "dying", "--reject", "--count", "2", "--url", url]
+    done = nursery.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    asked = browser.get("/b/data/dead-letters")
+    assert 'value="DLQ"' in asked.text
+    shown = browser.get("/b/data/dead-letters", queue="DLQ", by="queue")
+    [group] = [each for each in answer_of(command_on(shown))["groups"] if each["queue"] == "dying"]
+    assert group["messages"] == 2
+    assert re.search(r"dying 2 \d{4}-", shown.words)
+    link = re.search(r'href="(/b/data/do/queue/retry[^"]*dying[^"]*)"', shown.text)
+    assert link
+    assert "sent 2 messages back" in browser.do(unescape(link[1])).words
+    assert "by must be one of" in browser.get("/b/data/dead-letters", by="nonsense").error
+
+
+def test_rights_are_shown_with_their_rule(visit: Visit) -> None:
+    browser = visit("ada")
+    shown = browser.get("/b/data/rights", user="sam", address="orders.eu")
+    assert re.search(r"manage yes sales orders\.#", shown.words), shown.words
+    assert re.search(r"browse no orders\.#", shown.words), shown.words
+    told = answer_of(command_on(shown))
+    assert told["address"] == "orders.eu"
+    assert visit("rea").get("/b/data/rights", user="sam", address="orders.eu").status == 403
