@@ -12,8 +12,8 @@ Modules:
   connections.
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.
-- `deaths`: Deaths of messages: what the broker wrote into dead letters and expired messages, and
-  groups of them. Must never know how pages of a queue are asked for.
+- `deaths`: Deaths of messages, as the broker wrote them into dead letters and expired messages, and
+  their groups. Must never know how pages of a queue are asked for.
 - `overview`: All objects of a broker at a moment, except messages: all pages of its views.
 - `request_rows`: The rows of the table of administration (`server.administration.admin_requests`).
 - `units`: The units of numbers that are shown to people.

@@ -1,5 +1,5 @@
-"""Deaths of messages: what the broker wrote into dead letters and expired messages, and groups of
-them. Must never know how pages of a queue are asked for.
+"""Deaths of messages, as the broker wrote them into dead letters and expired messages, and their
+groups. Must never know how pages of a queue are asked for.
 """
 
 from typing import Any, Final
