@@ -99,7 +99,7 @@ class Visit:
                 f"the history of {self.broker.name} is on another machine; run `daybook console`"
                 " there",
             )
-        await self._renew()
+        await self.renew()
         if not self.sees_history:
             raise Refused(
                 FORBIDDEN,
@@ -109,8 +109,9 @@ class Visit:
         arguments |= {"directory": str(self.broker.directory)}
         return await self.console.pool.do(job, arguments, holds=holds)
 
-    async def _renew(self) -> None:
-        """Learn what the user may see now; a broker that does not run knows nothing newer."""
+    async def renew(self) -> None:
+        """Learn what the user may see now; a broker that does not run knows nothing newer. Raises
+        ControlError."""
         identity = self.identity
         if identity.is_operator or identity.token:
             return

@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from daybook.client.control import ControlError
+from daybook.console.console_config import ConsoleError
 from daybook.console.rendering import render
 from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Samples
 from daybook.console.visits import UNAVAILABLE, Page, Refused, Visit
@@ -33,6 +34,7 @@ _streams: set[int] = set()
 
 async def overview(visit: Visit) -> Response:
     """Show the overview; who may not read everything is asked for a queue or an address."""
+    await visit.renew()
     try:
         values = await _values(visit)
     except ControlError as error:
@@ -46,6 +48,7 @@ async def _values(visit: Visit) -> dict[str, Any]:
     """Return what the overview shows: the newest sample; for who may not read everything, and for
     other moments, the answer of the broker."""
     samples = visit.console.samples.get(visit.broker.name)
+    await visit.renew()
     if visit.at or samples is None or not visit.sees_history:
         status = {"running": True} | await visit.look({"do": "status"})
         return _told(status, None)
@@ -93,6 +96,7 @@ def _full_in(samples: Samples) -> float | None:
 async def hour(visit: Visit) -> Response:
     """Return the samples of the last hour, for the charts."""
     samples = visit.console.samples.get(visit.broker.name)
+    await visit.renew()
     if samples is None or not visit.sees_history:
         raise Refused(UNAVAILABLE, "the last hour of this broker is not known here")
     return JSONResponse(
@@ -122,7 +126,12 @@ async def _events(visit: Visit, samples: Samples) -> AsyncIterator[bytes]:
             if visit.console.session_of(visit.request, uses=False) is not visit.session:
                 yield b"event: over\ndata: \n\n"
                 return
-            yield _event(await _values(visit), visit)
+            try:
+                yield _event(await _values(visit), visit)
+            except (ControlError, ConsoleError):
+                # Somebody who may not see this any more hears why when the page is loaded again.
+                yield b"event: over\ndata: \n\n"
+                return
     finally:
         _streams.discard(id(visit))
 

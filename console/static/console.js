@@ -41,7 +41,9 @@ function drawn(box, hour) {
   const names = box.dataset.series.split(",");
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--border") }, ticks: { stroke: colour("--border") } };
   const options = {
-    width: box.clientWidth, height: 220, axes: [axis, { ...axis, size: 60 }],
+    width: box.clientWidth, height: 220,
+    // As all times of the console.
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"), axes: [axis, { ...axis, size: 60 }],
     scales: { x: { range: (plot, low, high) => [Math.min(low, high - 60), high] }, y: { range: (plot, low, high) => [0, Math.max(high, 1)] } },
     series: [{}, ...names.map((name, index) => ({
       label: name.replaceAll("_", " "), stroke: colour(COLOURS[index]), width: 2,

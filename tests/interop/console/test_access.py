@@ -162,6 +162,8 @@ def test_a_user_that_was_removed_is_refused_at_once(tmp_path: Path, cleaned: Exi
         assert nursery.run(command, capture_output=True, check=False, text=True).returncode == 0
         broker.send_signal(signal.SIGHUP)
         wait_for(lambda: browser.get("/b/data/list/queues").status == 403, "the refusal")
+        for page in ("", "/hour"):
+            wait_for(lambda page=page: browser.get(f"/b/data{page}").status == 403, "the same")
         assert browser.get("/b/data/past").status == 403
         assert "there is no user 'ada'" in browser.do("/b/data/do/queue/purge?queue=x").error
 
