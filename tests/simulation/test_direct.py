@@ -10,6 +10,7 @@ from daybook.engine.consumers.fallback import Emptying
 from daybook.engine.direct import attaching
 from daybook.engine.facts.settlements import ACCEPTED
 from daybook.engine.links.links import UNTRIED, Ending, Forwarding
+from daybook.engine.queues.consumer import Connection
 from tests.simulation.judges.direct_oracle import PLACES
 from tests.simulation.mishaps.hooks import Hooks
 from tests.simulation.peers.direct_clients import OUTCOMES
@@ -54,7 +55,7 @@ def test_clients_of_direct_addresses_do_everything() -> None:
 def hears_the_first(patch: pytest.MonkeyPatch) -> None:
     """Of several receivers, the first one decides what the sender hears"""
 
-    def end(self: Forwarding, ending: Ending) -> bool:
+    def end(self: Forwarding, ending: Ending, connection: Connection) -> bool:
         self.ending = self.ending or ending
         self.waits -= 1
         return not self.waits
@@ -65,7 +66,7 @@ def hears_the_first(patch: pytest.MonkeyPatch) -> None:
 def waits_for_one(patch: pytest.MonkeyPatch) -> None:
     """The sender hears when the first of several receivers has ended its message"""
 
-    def end(self: Forwarding, ending: Ending) -> bool:
+    def end(self: Forwarding, ending: Ending, connection: Connection) -> bool:
         self.waits -= 1
         if self.ending is not None:
             return False
