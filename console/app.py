@@ -49,6 +49,12 @@ HEADERS: Final = (
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
 STATIC_SECONDS: Final = 3600
+STATIC: Final = {
+    str(path.relative_to(FOLDER / "static")): path
+    for path in (FOLDER / "static").rglob("*")
+    if path.is_file()
+}
+"""The files that everybody may have, by their names in URLs."""
 THEMES: Final = ("", "light", "dark")
 
 Scope = MutableMapping[str, Any]
@@ -110,9 +116,8 @@ async def _choose_theme(console: Console, request: Request) -> Response:
 
 async def static(request: Request) -> Response:
     """Return a file of the console."""
-    folder = FOLDER / "static"
-    path = (folder / request.path_params["path"]).resolve()
-    if not path.is_relative_to(folder) or not path.is_file():
+    path = STATIC.get(request.path_params["path"])
+    if path is None:
         return await _none(request, None)
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     headers = {"cache-control": f"public, max-age={STATIC_SECONDS}"}

@@ -112,18 +112,18 @@ class Broker:
             await self._send(identity, {"do": "queues", "limit": 1}, READ_SECONDS)
             return identity
         asked = {"do": "log-in", "login": login, "passcode": passcode, "peer": peer}
-        user = (await self._send(Identity("", peer), asked, READ_SECONDS))["user"]
+        user = (await self._send(Identity("", ""), asked, READ_SECONDS))["user"]
         return await self.identify(user, peer)
 
     async def identify(self, user: str, peer: str) -> Identity:
         """Return what a user may see now. Raises ControlError, and NotRunning."""
-        told = await self._send(Identity("", peer), _acting(user, peer), READ_SECONDS)
+        told = await self._send(Identity("", ""), _acting(user, peer), READ_SECONDS)
         return Identity(user, peer, sees=told["sees"], manages=told["manages"])
 
     async def identify_lately(self, identity: Identity) -> Identity:
         """Return what a user may see, as of the last two seconds. Raises ControlError, and
         NotRunning."""
-        told = await self.look(Identity("", identity.peer), _acting(identity.user, identity.peer))
+        told = await self.look(Identity("", ""), _acting(identity.user, identity.peer))
         return msgspec.structs.replace(identity, sees=told["sees"], manages=told["manages"])
 
     async def _send(self, identity: Identity, request: Answer, seconds: float) -> Answer:
@@ -144,7 +144,8 @@ class Broker:
                 remote_at(self.url, identity.token, self._ca_file), request, timeout=seconds
             )
         assert self.directory is not None
-        before = () if identity.is_operator else (_acting(identity.user, identity.peer),)
+        # So that the journal says from where, for the operator, too.
+        before = (_acting(identity.user, identity.peer),) if identity.peer else ()
         answer = ask(self.directory, request, seconds, before=before)
         if answer is None:
             raise NotRunning(f"no broker runs on {self.directory}")

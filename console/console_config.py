@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from daybook.client.control import ControlError
+from daybook.client.remote import remote_at
 from daybook.errors import DaybookError
 from daybook.server.config_keys.toml_source import TomlError, read_toml
 from daybook.server.configuration.encryption import is_loopback
@@ -34,6 +36,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 class ConsoleError(DaybookError):
     """The console cannot start, or cannot do what it was asked; the text says why."""
+
+
+class AskerError(ConsoleError):
+    """A question that has no answer; the text says what would be right."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -72,6 +78,10 @@ def of_directory(
 ) -> ConsoleConfig:
     """Return the configuration of a console for the broker of one data directory. Raises
     ConsoleError."""
+    if not data.is_dir():
+        raise ConsoleError(
+            f"{data} is not a directory; name the data directory of the broker with --data"
+        )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", data.resolve().name).strip("-._") or "broker"
     return _made([Place(name[:64], data)], listen, certificate, private_key)
 
@@ -122,10 +132,28 @@ def _place(row: Any, where: str, folder: Path) -> Place:
             f"{where}: name either the data directory of the broker, as data, or the url of its"
             " acceptor for administration"
         )
+    _check_reachable(texts, where, folder)
     return Place(
         texts["name"], _path(texts.get("data"), folder), texts.get("url", ""),
         _path(texts.get("trusted-certificates"), folder),
     )  # fmt: skip
+
+
+def _check_reachable(texts: Mapping[str, str], where: str, folder: Path) -> None:
+    """Refuse what can never be reached. Raises ConsoleError."""
+    data, ca_file = (
+        _path(texts.get("data"), folder),
+        _path(texts.get("trusted-certificates"), folder),
+    )
+    if data is not None and not data.is_dir():
+        raise ConsoleError(f"{where}: {data} is not a directory; name the data directory")
+    if ca_file is not None and not ca_file.is_file():
+        raise ConsoleError(f"{where}: there is no file {ca_file}; name one with certificates")
+    if "url" in texts:
+        try:
+            remote_at(texts["url"], "")
+        except ControlError as error:
+            raise ConsoleError(f"{where}: {error}") from error
 
 
 def _text(row: Mapping[str, Any], key: str, where: str) -> str:
@@ -141,12 +169,13 @@ def _path(text: str | None, folder: Path) -> Path | None:
 def _made(
     places: list[Place], listen: str, certificate: Path | None, private_key: Path | None
 ) -> ConsoleConfig:
-    parts = urlsplit(listen)
     try:
+        parts = urlsplit(listen)
         port = parts.port or 0
     except ValueError:
-        port = -1
-    if parts.scheme not in SCHEMES or not parts.hostname or port < 0 or parts.path not in ("", "/"):
+        parts, port = urlsplit(""), -1
+    is_plain = parts.path in ("", "/") and "@" not in parts.netloc and not parts.query
+    if parts.scheme not in SCHEMES or not parts.hostname or port < 0 or not is_plain:
         raise ConsoleError(f"'{listen}' is not where to listen; write it like {DEFAULT_LISTEN}")
     if (parts.scheme == "https") != (certificate is not None and private_key is not None):
         raise ConsoleError("https:// needs certificate and private-key, and http:// takes neither")

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from daybook.client.control import ControlError
 from daybook.console.brokers import Answer, Broker, Identity, NotRunning
 from daybook.console.console import Console
-from daybook.console.console_config import ConsoleError
+from daybook.console.console_config import AskerError, ConsoleError
 from daybook.console.rendering import render
 from daybook.console.sessions import Session
 
@@ -25,6 +25,7 @@ THEME: Final = "theme"
 FORM_BYTES_MAX: Final = 64 * 1024
 FIELDS_MAX: Final = 200
 FORM_SECONDS: Final = 10.0
+DIGITS_MAX: Final = 19
 NEWEST: Final = (1 << 62) - 1
 """The moment behind all events."""
 
@@ -33,6 +34,9 @@ FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 TOO_LARGE: Final = 413
 UNAVAILABLE: Final = 503
+
+STATUSES: Final = {"not-allowed": FORBIDDEN, "not-found": NOT_FOUND}
+"""The status of HTTP for a refusal of the broker; others are mistakes of the asker."""
 
 Page: TypeAlias = Callable[["Visit"], Awaitable[Response]]
 
@@ -151,7 +155,8 @@ def _tail(request: Request) -> str:
 
 def _number(text: str, name: str) -> int:
     plain = text.replace(",", "")
-    if not (plain.isascii() and plain.isdigit()) or int(plain) > NEWEST:
+    is_number = plain.isascii() and plain.isdigit() and len(plain) <= DIGITS_MAX
+    if not is_number or int(plain) > NEWEST:
         raise Refused(BAD_REQUEST, f"{name} must be a whole number, and is {text[:40]!r}")
     return int(plain)
 
@@ -227,8 +232,10 @@ async def answered(
     except NotRunning as error:
         text = f"{error}; start it with `daybook serve`"
     except ControlError as error:
-        status = FORBIDDEN if error.code == "not-allowed" else UNAVAILABLE
+        status = STATUSES.get(error.code, BAD_REQUEST) if error.code else UNAVAILABLE
         text = str(error)
+    except AskerError as error:
+        status, text = BAD_REQUEST, str(error)
     except ConsoleError as error:
         text = str(error)
     values = {"theme": request.cookies.get(THEME, ""), "brokers": console.brokers}

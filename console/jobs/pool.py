@@ -17,7 +17,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from daybook.console.console_config import ConsoleError
+from daybook.console.console_config import AskerError, ConsoleError
 from daybook.console.jobs import worker
 
 WORKERS_MAX: Final = 2
@@ -128,7 +128,7 @@ class Pool:
                 # Also when nobody waits any more: what it computes has no reader.
                 self._drop(chosen)
         if "error" in answer:
-            raise ConsoleError(answer["error"])
+            raise AskerError(answer["error"])
         return answer["result"]
 
     def _drop(self, each: Worker) -> None:

@@ -13,6 +13,7 @@ from daybook.client.control import ControlError
 from daybook.console.pages.lists import command, place_of
 from daybook.console.visits import (
     BAD_REQUEST,
+    DIGITS_MAX,
     FORBIDDEN,
     NOT_FOUND,
     Page,
@@ -94,6 +95,9 @@ def _attribute(attribute: Attribute, is_change: bool) -> Field:
 def request_in(found: Found, given: list[tuple[str, str]]) -> dict[str, Any]:
     """Return the request in the fields of a form. Raises ValueError with what would be right."""
     texts = {name: [value for each, value in given if each == name] for name, _ in given}
+    for field in fields_of(found):
+        if field.is_required and not "".join(texts.get(field.name, [])).strip():
+            raise ValueError(f"{field.label} is needed")
     asked: dict[str, Any] = {"do": found.tag} | found.way.fixed
     for name, (kind, mark) in marks_of(found.row, found.way).items():
         if name in found.way.fixed:
@@ -137,7 +141,7 @@ def _attribute_value(attribute: Attribute, value: Any) -> Any:
         return value == "yes"
     if attribute.kind is int:
         try:
-            return int(value)
+            return int(value if len(value) <= DIGITS_MAX else "too long")
         except ValueError:
             text = f"{attribute.key} must be a whole number, and is '{value[:40]}'"
             raise ValueError(text) from None

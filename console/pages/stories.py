@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from daybook.console.visits import Page, Visit
+from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
 from daybook.engine.facts.events import BY_NUMBER
 
 EVENTS: Final = 100
@@ -20,13 +20,16 @@ async def story(visit: Visit) -> Response:
     return visit.page(
         "story.html", title=f"Story of message {message}" if message else "Story of a message",
         told=told, message=message,
-        command=visit.journal("trail", str(visit.broker.directory), str(message)),
+        command=visit.journal("trail", str(visit.broker.directory), str(message)) if told else "",
     )  # fmt: skip
 
 
 async def drawing(visit: Visit) -> Response:
     """Return the picture of a story."""
-    text = await visit.history("drawing", message=visit.number("message"))
+    message = visit.number("message")
+    if not message:
+        raise Refused(BAD_REQUEST, "name a message, by its id")
+    text = await visit.history("drawing", message=message)
     # An image of a page runs nothing, and neither does this alone, by the policy of the console.
     return Response(text, media_type="image/svg+xml")
 

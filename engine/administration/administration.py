@@ -22,7 +22,14 @@ from daybook.engine.direct.forwarding import check_new
 from daybook.engine.entries.recalls import end as end_recall
 from daybook.engine.entries.retroactive import refuse_use
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.definitions import MULTICAST, ROUTING_TYPES
+from daybook.engine.facts.definitions import (
+    MULTICAST,
+    NUMBER_MOST,
+    QUEUE_ATTRIBUTES,
+    ROUTING_TYPES,
+    QueueDefinition,
+    fits,
+)
 from daybook.engine.names.names import host_and_name
 from daybook.engine.queues.consumer import consumers_of
 from daybook.engine.queues.queue import Address, Queue
@@ -160,6 +167,7 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         or check_address_name(hosts.local(core, command.address), (wanted.routing_type,), syntax)
         or check_reserved(core, wanted.name, command.address)
         or _check_spaces(core, command)
+        or _check_numbers(wanted)
         or _check_host(wanted.name, command.address)
         or (hosts.check_new_address(core, command.address) if is_divided else None)
     )
@@ -189,6 +197,18 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         wanted = msgspec.structs.replace(wanted, configuration_managed=True)
     create_queue(core, address, wanted, 0, _reason(command), Start(command.after, command.since))
     return core.next_lsn - 1
+
+
+def _check_numbers(wanted: QueueDefinition) -> Refusal | None:
+    """Return why an attribute of a queue cannot be a number."""
+    for each in QUEUE_ATTRIBUTES:
+        value = getattr(wanted, each.field)
+        if each.kind is int and value != each.default and not fits(each, value):
+            return Refusal(
+                Code.INVALID,
+                f"{each.key} must be {each.least} to {NUMBER_MOST:,}, and is {str(value)[:40]}",
+            )
+    return None
 
 
 def _check_spaces(core: Core, command: CreateQueue) -> Refusal | None:

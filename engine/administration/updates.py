@@ -23,7 +23,7 @@ from daybook.engine.facts.definitions import (
     MULTICAST,
     QUEUE_ATTRIBUTES,
     ROUTING_TYPES,
-    Attribute,
+    fits,
 )
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.refusals import Code, Refusal
@@ -73,7 +73,7 @@ def _check(core: Core, queue: Queue, field: str, value: object) -> Refusal | Non
         return Refusal(
             Code.INVALID, f"{key} of a queue that exists cannot change; these can: {known}"
         )
-    if not _fits(attribute, value):
+    if not fits(attribute, value):
         return Refusal(Code.INVALID, f"{key} cannot be {value!r}")
     if field == "filter":
         of_topic = queue.definition.routing_type == MULTICAST
@@ -93,15 +93,6 @@ def _check_types(address: Address, routing_types: tuple[str, ...]) -> Refusal | 
             Code.INVALID, f"address '{address.name}' has wildcards: it must be multicast only"
         )
     return None
-
-
-def _fits(attribute: Attribute, value: object) -> bool:
-    """Whether an attribute can have a value."""
-    if type(value) is not attribute.kind:
-        return False
-    if attribute.choices:
-        return value in attribute.choices
-    return not isinstance(value, int) or value >= attribute.least
 
 
 def conform(core: Core, queue: Queue, command: CreateQueue) -> int | Refusal:

@@ -440,6 +440,10 @@ class Distribution(DistributionEntry, frozen=True):
         return 1 if self.waypoint else 0
 
 
+NUMBER_MOST: Final = 2**31 - 1
+"""The largest number that an attribute can be."""
+
+
 class Attribute(msgspec.Struct, frozen=True):
     """An attribute that can be asked for: field, key in the configuration, and its possible values.
 
@@ -484,6 +488,15 @@ QUEUE_ATTRIBUTES: Final = requestable(QueueDefinition)
 LIVE_ATTRIBUTES: Final = {each.field: each for each in QUEUE_ATTRIBUTES if each.is_live}
 """Those that may change, by field."""
 DIVERT_ATTRIBUTES: Final = requestable(DivertDefinition)
+
+
+def fits(attribute: Attribute, value: object) -> bool:
+    """Whether an attribute can have a value, as in the configuration."""
+    if type(value) is not attribute.kind:
+        return False
+    if attribute.choices:
+        return value in attribute.choices
+    return not isinstance(value, int) or attribute.least <= value <= NUMBER_MOST
 
 
 def not_requestable(definition: QueueDefinition) -> list[str]:

@@ -25,7 +25,7 @@ class LogIn(msgspec.Struct, frozen=True, tag_field="do", tag="log-in"):
 
 
 class ActAs(msgspec.Struct, frozen=True, tag_field="do", tag="act-as"):
-    """Act for a user at `peer` from now on."""
+    """Act for a user at `peer` from now on; without a user, for the operator at `peer`."""
 
     user: str
     peer: str

@@ -59,6 +59,7 @@ from daybook.server.process import logs
 from daybook.server.process.in_turns import in_turns
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
+NUMBER_MOST: Final = 2**63 - 1
 CLIENTS_MAX: Final = 32
 
 
@@ -142,6 +143,16 @@ def _anything(request: Request) -> None:
     """Allow every request."""
 
 
+def _too_large(value: object) -> Refusal | None:
+    """Return why a number in a request cannot be: the journal has none beyond 64 bits."""
+    if isinstance(value, dict | list | tuple):
+        parts = value.values() if isinstance(value, dict) else value
+        return next((found for each in parts if (found := _too_large(each)) is not None), None)
+    if isinstance(value, int) and abs(value) > NUMBER_MOST:
+        return Refusal(Code.INVALID, f"no number is larger than {NUMBER_MOST:,}; one here is")
+    return None
+
+
 def _as_user(line: bytes) -> LogIn | ActAs | None:
     """Return what a line says of users, None if it is a request or nothing."""
     if not any(tag in line[:BEGINNING_BYTES] for tag in ABOUT_USERS):
@@ -205,7 +216,7 @@ class ControlServer:
         assert task is not None
         self._clients[writer] = task
         try:
-            by = user_of(writer.get_extra_info("socket").fileno())
+            by = owner = user_of(writer.get_extra_info("socket").fileno())
             user: ActAs | None = None
             while line := await reader.readline():
                 told = _as_user(line)
@@ -213,7 +224,8 @@ class ControlServer:
                     answer = await self._begin_acting(told, user)
                     writer.write(_encode(_told(answer)) + b"\n")
                     if isinstance(told, ActAs) and not isinstance(answer, Refusal):
-                        user = told
+                        user = told if told.user else None
+                        by = by if told.user else f"{owner} from {told.peer}"
                 elif user is not None:
                     writer.write(await self._answer_user(line, user) + b"\n")
                 else:
@@ -237,6 +249,8 @@ class ControlServer:
             return Refusal(Code.NOT_FOUND, "the broker is starting or stopping; try again later")
         if isinstance(asked, LogIn):
             return await self.acting.log_in(asked)
+        if not asked.user:
+            return {"user": "", "sees": True, "manages": True}
         rights = self.acting.rights_of(asked.user, asked.peer)
         return rights if isinstance(rights, Refusal) else rights.outline()
 
@@ -265,7 +279,7 @@ class ControlServer:
             request = _decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return _encode(_error(Code.INVALID.value, f"this is not a request: {error}"))
-        refusal = may(request)
+        refusal = _too_large(msgspec.to_builtins(request)) or may(request)
         if refusal is not None:
             return _encode(_told(refusal))
         asker = Asker(by, line.decode().strip(), actor)

@@ -135,9 +135,9 @@ def _attribute_words(mark: Attributes, value: Fields, behind: list[str]) -> list
     words: list[str] = []
     for field, each in mark.more.items():
         if isinstance(each, Argument):
-            behind.append(str(value[field]))
+            behind.append(str(value.get(field, "")))
         else:
-            words += [each.flag, str(value[field])]
+            words += [each.flag, str(value.get(field, ""))]
     for attribute in mark.attributes:
         if attribute.field in value and _is_said(mark, attribute, value[attribute.field]):
             words += _words_of(attribute, value[attribute.field])

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine.facts.definitions import Attribute
+from daybook.engine.facts.definitions import NUMBER_MOST, Attribute
 from daybook.protocols.port import Count, Duration, Flag, Range, Size, Text, Value
 
 SIZE_UNITS: Final = {
@@ -21,8 +21,6 @@ DURATION_UNITS_MS: Final = {
     "": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000,
     "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000,
 }  # fmt: skip
-COUNT_MOST: Final = 2**31 - 1
-"""The largest number for an attribute of queues."""
 DURATION_MOST_DAYS: Final = 365_000
 """A thousand years: more than anybody needs, and small enough for every clock."""
 
@@ -97,7 +95,7 @@ def kind_of(attribute: Attribute) -> Kind:
     if attribute.kind is bool:
         return FLAG
     if attribute.kind is int:
-        return count(attribute.least, COUNT_MOST)
+        return count(attribute.least, NUMBER_MOST)
     if attribute.kind is tuple:
         return TEXTS
     return choice(*attribute.choices) if attribute.choices else text("a text", ".*")

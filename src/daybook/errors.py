@@ -13,6 +13,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             StompError              client.stomp
                 Refused             client.stomp
         ConsoleError                console.console_config
+            AskerError              console.console_config
             Refused                 console.visits
         WrongQuestion               console.jobs.history
         MismatchError               engine.facts.mismatch

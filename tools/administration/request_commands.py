@@ -16,7 +16,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from daybook.engine.facts.definitions import Attribute
+from daybook.engine.facts.definitions import NUMBER_MOST, Attribute
 from daybook.engine.names.names import host_and_name
 from daybook.engine.refusals import Refusal
 from daybook.server.administration.admin_requests import REQUESTS
@@ -202,7 +202,7 @@ def _attribute_option(attribute: Attribute) -> Callable[[Callable[..., Any]], Ca
     if attribute.choices:
         kind = click.Choice(attribute.choices)
     elif attribute.kind is int:
-        kind = click.IntRange(min=attribute.least)
+        kind = click.IntRange(attribute.least, NUMBER_MOST)
     return click.option(
         name, type=kind, default=attribute.default, show_default=True, help=attribute.doc
     )

@@ -193,6 +193,78 @@ def test_the_control_socket_gives_up_rights_and_gains_none(broker: BrokerProcess
         )
 
 
+def test_no_number_harms_the_broker(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    for number in ("9" * 40, str(2**64 - 1), str(2**31), "9" * 5000, "-2"):
+        shown = browser.submit(
+            browser.get("/b/data/do/queue/create"), name="large", max_consumers=number
+        )
+        if 'name="confirmed"' in shown.text:
+            shown = browser.submit(shown)
+        assert shown.status == 400, number[:50]
+        assert "must be" in shown.error
+    for request in (
+        {"do": "create-queue", "definition": {"name": "large", "max_consumers": 10**30}},
+        {"do": "update-queue", "queue": "stock", "changes": {"max_consumers": 10**30}},
+        {"do": "close-connections", "ids": [10**30]},
+        {"do": "act-on-messages", "queue": "stock", "action": "remove", "message": 10**30},
+        {"do": "queues", "offset": 10**30},
+    ):
+        with pytest.raises(ControlError):
+            ask(broker.data, request)
+    assert ask(broker.data, {"do": "queues", "search": "large"})["queues"] == []  # type: ignore[index]
+
+
+def test_nothing_in_a_url_is_a_mistake_of_the_console(visit: Visit) -> None:
+    browser = visit("ada")
+    wild = ("", "-1", "0", "x", "9" * 30, "9" * 5000, "1e9", "\x00", "<b>", "\u202e", "%2f", "'")
+    for page, names in (
+        ("list/queues", ("at", "offset", "limit", "search", "sort", "descending")),
+        ("list/nothing", ("x",)), ("queue", ("queue", "at")), ("address", ("address",)),
+        ("messages", ("queue", "offset", "filter")), ("message", ("queue", "message")),
+        ("story", ("message",)), ("story.svg", ("message",)), ("rights", ("user",)),
+        ("events", ("from", "queue", "message", "kind", "connection")), ("past", ("at",)),
+        ("go", ("lsn", "time")), ("compare", ("before", "after")),
+        ("dead-letters", ("queue", "by")), ("do/queue/purge", ("queue",)),
+        ("do/queue/nothing", ("x",)),
+    ):  # fmt: skip
+        for name in names:
+            for value in wild:
+                shown = browser.get(f"/b/data/{page}", **{name: value})
+                assert shown.status in (200, 400, 403, 404), (page, name, value[:20], shown.error)
+    for path in (
+        "/static/" + "x" * 3000,
+        "/static/%00",
+        "/static/console.css%00",
+        "/b//",
+        "/b/%2f",
+    ):
+        assert browser.get(path).status in (200, 404), path[:40]
+    empty = browser.submit(browser.get("/b/data/do/queue/create"), name="")
+    assert "name is needed" in empty.error
+
+
+def test_the_operator_is_journaled_with_the_place(
+    broker: BrokerProcess, tmp_path: Path, cleaned: ExitStack
+) -> None:
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser = Browser(console)
+    browser.get(console.link)
+    assert "created" in browser.do("/b/data/do/queue/create", name="by-operator").words
+
+    def by() -> list[str]:
+        found = [str(each["detail"]["by"]) for each in events(broker, "Administered")]
+        return [each for each in found if ") from 127.0.0.1:" in each]
+
+    [who] = wait_for(by, "the record")
+    assert "(uid " in who
+
+
+def test_an_address_is_found_by_its_name_without_rights_for_all(visit: Visit) -> None:
+    shown = visit("sam").get("/b/data/address", address="orders.eu")
+    assert shown.status == 200, shown.error
+
+
 def test_a_login_is_asked_for_the_address_of_the_browser(broker: BrokerProcess) -> None:
     asked = {"do": "log-in", "login": "ada", "passcode": "ada", "peer": "192.0.2.7:1"}
     assert ask(broker.data, asked) == {"user": "ada"}

@@ -21,6 +21,7 @@ from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
+ONE = '[[broker]]\nname = "a"\ndata = "x"\n'
 Visit = Callable[[str], Browser]
 HOSTILE = "<script>alert(1)</script><svg onload=alert(1)>\u202eabc\x07 &amp; {{7*7}}"
 
@@ -306,9 +307,16 @@ def test_a_broker_elsewhere_is_asked_with_the_token_of_the_user(
             "needs certificate",
         ),
         ("[[broker]\n", "console.toml"),
+        ('[[broker]]\nname = "a"\ndata = "z"\n', "z is not a directory"),
+        ('[[broker]]\nname = "a"\nurl = "http://x"\n', "console.toml:1: 'http://x' is not the URL"),
+        (f'{ONE}trusted-certificates = "none.pem"\n', "there is no file"),
+        (f'listen = "http://[::1:80"\n{ONE}', "is not where to listen"),
+        (f'listen = "http://u:p@127.0.0.1:80"\n{ONE}', "is not where to listen"),
     ],
 )
 def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "y").mkdir()
     config = tmp_path / "console.toml"
     config.write_text(text)
     done = nursery.run(
