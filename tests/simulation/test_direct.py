@@ -7,13 +7,20 @@ from typing import Any
 import pytest
 
 from daybook.engine.consumers.fallback import Emptying
+from daybook.engine.core.core import Options
 from daybook.engine.direct import attaching
+from daybook.engine.facts import events
+from daybook.engine.facts.definitions import OWN_PROTOCOL
+from daybook.engine.facts.details import ConnectionDetail, ConsumerAttachedDetail
 from daybook.engine.facts.settlements import ACCEPTED
 from daybook.engine.links.links import UNTRIED, Ending, Forwarding
 from daybook.engine.queues.consumer import Connection
+from tests.simulation.judges.checkers import Judge
 from tests.simulation.judges.direct_oracle import PLACES
+from tests.simulation.judges.violation import Violation
 from tests.simulation.mishaps.hooks import Hooks
 from tests.simulation.peers.direct_clients import OUTCOMES
+from tests.simulation.peers.ledger import Ledger, Sent
 from tests.simulation.seeds import DIRECT_FROM
 from tests.simulation.simulation import Simulation
 from tests.simulation.test_mutations import is_found
@@ -50,6 +57,25 @@ def test_clients_of_direct_addresses_do_everything() -> None:
 
     numbers = range(SEEDS_MAX)
     play_until((DIRECT_FROM + each for each in numbers), dict.fromkeys(WANTED, 0), tell)
+
+
+def test_stored_message_may_be_lost_on_its_way_to_a_receiver_that_settles_nothing() -> None:
+    """The broker's own consumer acknowledges it when it is sent, before it arrives."""
+    ledger = Ledger()
+    ledger.sent[1] = Sent(1, "/queue/direct.safe", b"1 x", True, 4, 0, "", promised=True)
+    judge = Judge(ledger, Options(), counts_are_durable=True)
+    facts = judge.facts
+    opened = events.encode_detail(ConnectionDetail(protocol=OWN_PROTOCOL))
+    attached = events.encode_detail(ConsumerAttachedDetail(subscription="fallback"))
+    facts.take(1, events.row(events.CONNECTION_OPENED), opened, b"", b"")
+    facts.take(2, events.row(events.CONSUMER_ATTACHED, connection=1), attached, b"", b"")
+    facts.routed[1], facts.tags[3], facts.lsn = 3, 1, 3
+    facts.take(4, events.row(events.DELIVERED, consumer=2, message=3), b"", b"", b"")
+    with pytest.raises(Violation, match="never delivered"):
+        judge.check_drained(1)
+    facts.may_take = lambda tag: tag == 1
+    facts.take(5, events.row(events.ACKNOWLEDGED, consumer=2, message=3), b"", b"", b"")
+    judge.check_drained(1)
 
 
 def hears_the_first(patch: pytest.MonkeyPatch) -> None:

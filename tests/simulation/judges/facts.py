@@ -81,7 +81,7 @@ class Facts:
         self.shown: set[tuple[int, str, int]] = set()
         # Attempts that the broker took back because a body could not be read, by link.
         self.uncounted: set[tuple[int, str, int, int]] = set()
-        # Messages that the broker acknowledged itself.
+        # Messages that the broker acknowledged itself, or took from a queue for receivers.
         self.automatic: set[int] = set()
         # By tag, the event that routed it; the ids of all messages; tags by message.
         self.routed: dict[int, int] = {}
@@ -323,7 +323,10 @@ class Facts:
         else:
             asked = consumer.asked(message) in self.ledger.acks
         if not consumer.link:
+            # A receiver that settles nothing has taken it as soon as it is sent, and its connection
+            # may break before it arrives. Where one has to accept, `may_take` wants its word.
             asked = self.may_take(self.tags.get(message, 0))
+            self.automatic.add(message)
         if not asked:
             raise Violation("P1", f"event {lsn}: {message} acknowledged; nobody asked: {consumer}")
         self.acknowledged.add(consumer.told(message))
