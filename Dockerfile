@@ -6,11 +6,12 @@
 #
 # 61613 is STOMP; 8161 is /live, /ready and /metrics, for the monitoring system alone (docs/monitoring.md).
 # `guest` may log in from within the container only: add a user first, as etc/compose.yaml does.
-# EXTRAS=[sql] adds `journal sql` and the jobs of `daybook pipeline`. Dependencies are those of
+# EXTRAS=[sql] adds `journal sql` and the jobs of `daybook pipeline`, EXTRAS=[console] the console, which
+# `--set console.listen=https://0.0.0.0:8443` starts with a certificate (docs/console.md). Dependencies are those of
 # requirements.lock, each with its hash; a version that the registry does not have ends the build.
 
 # The tag of the official image of Python. A tag can move: the image of a release is built with
-# TAG@sha256:DIGEST (`make image BASE=...`, docs/releasing.md).
+# TAG@sha256:DIGEST (`make image BASE=...`, CONTRIBUTING.md#releasing).
 ARG PYTHON=3.11-slim-bookworm
 
 FROM python:${PYTHON} AS build
@@ -45,5 +46,5 @@ STOPSIGNAL SIGTERM
 # The times are those of the probes in docs/monitoring.md.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30m --retries=6 CMD ["daybook", "health"]
 ENTRYPOINT ["daybook"]
-# Whoever publishes the port decides who can reach it; docs/tls.md says how to add TLS.
+# Whoever publishes the port decides who can reach it; docs/security.md#tls says how to add TLS.
 CMD ["serve", "--listen", "stomp://0.0.0.0:61613?allow-cleartext=true", "--listen", "http://0.0.0.0:8161?allow-cleartext=true"]

@@ -4,7 +4,7 @@
 # fetched as pip is configured on this machine, in the versions of requirements.lock.
 
 PYTHON ?= python3
-ROOMS := client console engine history journal paging pipeline protocols recovery server tools
+ROOMS := client console engine history journal paging pipeline protocols recovery replication server tools
 SOURCES := pyproject.toml setup.py README.md LICENSE \
   $(sort $(shell find etc src $(ROOMS) -type f ! -name '*.pyc'))
 
@@ -25,6 +25,7 @@ TEST := $(VENV)/.test
 LINT := $(VENV)/.lint
 FUZZ := $(VENV)/.fuzz
 RELEASE := $(VENV)/.release
+DOCS := $(VENV)/.docs
 
 # Python compiles a module when it first imports it: that is less than all that is installed.
 INSTALL := -m pip install --quiet --no-compile
@@ -71,6 +72,7 @@ SEEDS ?=
 MINUTES ?= 20
 SOAK_ARGS ?=
 TIMES ?= 10
+PORT ?= 8000
 DATE ?=
 REHEARSE ?=
 BASE ?=
@@ -89,7 +91,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv always demo pipeline-demo sql console browser test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom changelog release image wheel build-compiled clean check-python
+.PHONY: help venv always demo pipeline-demo sql console browser etcd test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom docs docs-serve changelog release image wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -123,9 +125,9 @@ $(SQL): $(LOCKED) setup.py $(MADE)
 	@touch $(BROKER) $@
 
 $(CONSOLE): $(LOCKED) setup.py $(MADE)
-	$(BIN)/python $(DEPENDENCIES) console build
+	$(BIN)/python $(DEPENDENCIES) console sql build
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
-	@touch $(BROKER) $@
+	@touch $(BROKER) $(SQL) $@
 
 $(PIPELINE): $(LOCKED) setup.py $(MADE)
 	$(BIN)/python $(DEPENDENCIES) demo plots spark build
@@ -136,7 +138,7 @@ $(TEST): $(LOCKED) setup.py $(MADE)
 	$(BIN)/python $(DEPENDENCIES) all test
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	$(BIN)/python $(COMPILE_ALL) $(VENV)/lib || true
-	@touch $(BROKER) $(CONSOLE) $(DEMO) $(SQL) $(PIPELINE) $@
+	@touch $(BROKER) $(CONSOLE) $(DEMO) $(SQL) $(PIPELINE) $(DOCS) $@
 
 # mypy reads the types of what the tests import.
 $(LINT): $(TEST)
@@ -149,6 +151,11 @@ $(FUZZ): $(TEST)
 
 $(RELEASE): $(TEST)
 	$(BIN)/python $(DEPENDENCIES) release
+	@touch $@
+
+# The site needs no broker.
+$(DOCS): $(LOCKED) $(MADE)
+	$(BIN)/python $(DEPENDENCIES) docs
 	@touch $@
 
 # Continuous integration makes it while tests run, whose environment must stay as it is.
@@ -205,14 +212,19 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 console: $(CONSOLE) ## show the broker in a browser, beside `make serve` (ARGS="--data DIR --listen http://127.0.0.1:8162")
 	$(BIN)/daybook console $(ARGS)
 
-# Tests of the console drive it, and are skipped where it is missing.
+# Tests drive these, and are skipped where they are missing.
+APT := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && export DEBIAN_FRONTEND=noninteractive && \
+  timeout 300 sh -c 'apt-get -qq update && apt-get -qq install --no-install-recommends "$$0"'
+
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
-	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && export DEBIAN_FRONTEND=noninteractive && \
-	  timeout 300 sh -c 'apt-get -qq update && apt-get -qq install --no-install-recommends chromium' >/dev/null 2>&1; } || \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(APT) chromium >/dev/null 2>&1; } || \
 	  echo "make: Chromium is missing, so the console is not tried in a browser; install it (Debian: apt install chromium)" >&2
 
-test: $(TEST) browser ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
+etcd:
+	@command -v etcd >/dev/null || { $(APT) etcd-server >/dev/null 2>&1; } || \
+	  echo "make: etcd is missing, so standbys are not tried with it; install it (Debian: apt install etcd-server)" >&2
+
+test: $(TEST) browser etcd ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench release tests
 	@ls $(REWRITTEN) >/dev/null 2>&1 || { for part in $(HALVES); do \
 	  $(BIN)/python -m pytest --collect-only -qq -n 0 $$part >/dev/null 2>&1 & done; wait; }
@@ -245,6 +257,12 @@ map: $(TEST) ## redraw what the pages take from the sources: the map of modules,
 	$(BIN)/python -m tests.meta.drawn.amqp_page
 	$(BIN)/python -m tests.meta.drawn.audit_page
 	$(BIN)/python -m tests.meta.drawn.verification_page
+
+docs: $(DOCS) ## build the documentation as a site into build/site, and check its links
+	$(BIN)/python -m release.site
+
+docs-serve: docs ## show that site at http://127.0.0.1:8000 (PORT=n)
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site $(PORT)
 
 audit-mutants: $(TEST) ## forge real journals in every field of every event, and see what the audit finds
 	$(BIN)/python -m tests.support.forging.forgeries

@@ -20,7 +20,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk, RealFile
-from daybook.journal.journal import Journal
+from daybook.journal.journal import SEGMENT_BYTES, Journal
 from daybook.paging.tables.layout import LAYOUT
 
 HISTORY_ID: Final = b"bench of history"
@@ -132,7 +132,12 @@ def make_history(directory: Path, events: int) -> Path:
     return directory
 
 
-def write_history(directory: Path, events: int, made_by: Callable[[Journal], Turning]) -> int:
+def write_history(
+    directory: Path,
+    events: int,
+    made_by: Callable[[Journal], Turning],
+    segment_bytes: int = SEGMENT_BYTES,
+) -> int:
     """Make a data directory with at least so many events in place of what is there; return how
     many there are."""
     shutil.rmtree(directory, ignore_errors=True)
@@ -140,7 +145,7 @@ def write_history(directory: Path, events: int, made_by: Callable[[Journal], Tur
     (directory / DATA_ID).write_text(HISTORY_ID.hex())
     disk = UnsyncedDisk(directory / JOURNAL)
     disk.create()
-    journal = Journal.create(disk, LAYOUT, data_id=HISTORY_ID)
+    journal = Journal.create(disk, LAYOUT, data_id=HISTORY_ID, segment_bytes=segment_bytes)
     writer = made_by(journal)
     while journal.durable_lsn < events:
         writer.turn()

@@ -10,5 +10,7 @@ Modules:
 - `endpoint`: The endpoint of a client: the URL of a broker, its protocol and login, and TLS.
 - `remote`: A client of the acceptor for administration of a broker elsewhere:
   `control://HOST:PORT`.
+- `standing_by`: A sentence about a node that follows: who leads, and how far this node is behind
+  (ADR 118).
 - `stomp`: A small synchronous STOMP 1.2 client for the command line and the pipeline.
 """

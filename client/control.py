@@ -18,6 +18,8 @@ from daybook.journal.data_directory import CONTROL_SOCKET
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 30.0
+FIRST_SECONDS: Final = 10.0
+"""How long the broker may take for what is asked before a request."""
 
 
 class ControlError(DaybookError):
@@ -31,31 +33,56 @@ class ControlError(DaybookError):
         self.code: Final = code
 
 
-@contextmanager
-def _connected(directory: Path, timeout: float) -> Iterator[socket.socket | None]:
-    """Connect to the broker of a directory; yield None if no broker runs there."""
+class Unanswered(ControlError):
+    """A request was sent, and no answer came: the broker may still carry it out."""
+
+
+def connect(directory: Path, timeout: float, name: str = CONTROL_SOCKET) -> socket.socket | None:
+    """Return a connection to the broker of a directory, None if no broker runs there; `name` is
+    that of the socket. Raises ControlError."""
     try:
         folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        yield None
-        return
+        return None
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(timeout)
     try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(timeout)
-            try:
-                # The path of a socket is limited to 107 bytes, that of a directory is not.
-                connection.connect(f"/proc/self/fd/{folder}/{CONTROL_SOCKET}")
-            except (FileNotFoundError, ConnectionRefusedError):
-                yield None
-                return
-            except PermissionError as error:
-                raise ControlError(
-                    f"{directory / CONTROL_SOCKET} belongs to another user: run this as the user "
-                    "of the broker, or as root"
-                ) from error
-            yield connection
+        # The path of a socket is limited to 107 bytes, that of a directory is not.
+        connection.connect(f"/proc/self/fd/{folder}/{name}")
+    except OSError as error:
+        connection.close()
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+            return None
+        raise _unreachable(directory / name, error) from error
     finally:
         os.close(folder)
+    return connection
+
+
+def _unreachable(place: Path, error: OSError) -> ControlError:
+    if isinstance(error, PermissionError):
+        return ControlError(
+            f"{place} belongs to another user: run this as the user of the broker, or as root"
+        )
+    if isinstance(error, BlockingIOError | TimeoutError):
+        return ControlError(
+            "the broker does not answer: it accepts no more connections at its control socket; see"
+            " its log"
+        )
+    return ControlError(f"{place}: {error.strerror or error}")
+
+
+@contextmanager
+def _connected(
+    directory: Path, timeout: float, name: str = CONTROL_SOCKET
+) -> Iterator[socket.socket | None]:
+    """Connect to the broker of a directory; yield None if no broker runs there."""
+    connection = connect(directory, timeout, name)
+    try:
+        yield connection
+    finally:
+        if connection is not None:
+            connection.close()
 
 
 def is_running(directory: Path) -> bool:
@@ -71,23 +98,29 @@ def ask(
     timeout: float = TIMEOUT_SECONDS,
     *,
     before: Sequence[dict[str, Any]] = (),
+    name: str = CONTROL_SOCKET,
 ) -> dict[str, Any] | None:
-    """Send a request and return the answer, None if no broker runs. Raises ControlError, also if
-    none arrives within `timeout` seconds; `before` are requests that must be answered first."""
-    with _connected(directory, timeout) as connection:
+    """Send a request and return the answer, None if no broker runs. Raises ControlError, and
+    Unanswered if none arrives within `timeout` seconds; `before` are requests that must be
+    answered first, `name` is that of the socket."""
+    with _connected(directory, timeout, name) as connection:
         if connection is None:
             return None
+        seconds = min(timeout, FIRST_SECONDS) if before else timeout
+        kind: type[ControlError] = ControlError
         try:
-            return exchange(connection, [*before, request])
+            connection.settimeout(seconds)
+            exchange(connection, before)
+            seconds, kind = timeout, Unanswered
+            connection.settimeout(seconds)
+            return exchange(connection, [request])
         except TimeoutError as error:
-            raise ControlError(
-                f"the broker did not answer within {timeout:.0f} s: its disk may be full "
+            raise kind(
+                f"the broker did not answer within {seconds:.0f} s: its disk may be full "
                 "or stuck; see its log"
             ) from error
         except (ConnectionError, BrokenPipeError) as error:
-            raise ControlError(
-                f"the broker closed the connection before it answered: {error}"
-            ) from error
+            raise kind(f"the broker closed the connection before it answered: {error}") from error
 
 
 def exchange(connection: socket.socket, requests: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from daybook.client.control import TIMEOUT_SECONDS, ControlError, exchange
+from daybook.client.control import TIMEOUT_SECONDS, ControlError, Unanswered, exchange
 
 _URL: Final = re.compile(r"(controls?)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s\[\]:/]+)):([0-9]{1,5})/?")
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
@@ -56,23 +56,26 @@ def remote(url: str, token_file: Path | None, ca_file: Path | None = None) -> Re
 def ask_remote(
     broker: Remote, request: dict[str, Any], timeout: float = TIMEOUT_SECONDS
 ) -> dict[str, Any]:
-    """Send a request and return the answer. Raises ControlError, also if none arrives within
-    `timeout` seconds."""
+    """Send a request and return the answer. Raises ControlError, and Unanswered if none
+    arrives within `timeout` seconds."""
     place = f"{broker.host}:{broker.port}"
+    kind: type[ControlError] = ControlError
     try:
         with (
             socket.create_connection((broker.host, broker.port), timeout) as plain,
             _secured(plain, broker) as connection,
         ):
-            return exchange(connection, [{"token": broker.token}, request])
+            exchange(connection, [{"token": broker.token}])
+            kind = Unanswered
+            return exchange(connection, [request])
     except TimeoutError:
-        raise ControlError(f"the broker at {place} did not answer within {timeout:.0f} s") from None
+        raise kind(f"the broker at {place} did not answer within {timeout:.0f} s") from None
     except ssl.SSLError as error:
         raise ControlError(f"TLS with {place} failed: {error.reason or error}") from None
     except msgspec.DecodeError:
         raise ControlError(f"the server on {place} is not an acceptor for administration") from None
     except OSError as error:
-        raise ControlError(f"the broker at {place} cannot be reached: {error}") from None
+        raise kind(f"the broker at {place} cannot be reached: {error}") from None
 
 
 def _secured(plain: socket.socket, broker: Remote) -> socket.socket:

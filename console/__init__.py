@@ -12,6 +12,8 @@ Modules:
   workers.
 - `console_config`: What a console is told when it starts: where it listens, and which brokers it
   shows.
+- `files`: The files of the console that everybody may have: scripts, styles, and the icon.
+- `hosts`: The names by which browsers may ask for the console.
 - `jobs`: Work on history, in processes of its own with limits of time and memory.
 - `pages`: The pages: what each asks for, and the template that shows it.
 - `rendering`: Templates, and how values are shown: everything is escaped, and nothing is trusted

@@ -1,11 +1,10 @@
 """The application: its routes, what holds for all of them, and what lives as long as it does.
 
-Data flow: a request passes the guard, which knows how many are served and adds the headers that
-keep a page from being misused; a route finds its page; `visits` finds the session. Must never know
+Data flow: a request passes the guard, which refuses names of others and adds the headers that keep
+a page from being misused; a route finds its page; `visits` finds the session. Must never know
 what a page asks for.
 """
 
-import mimetypes
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
@@ -15,18 +14,22 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from daybook.console.console import Console
+from daybook.console.files import FILES
+from daybook.console.hosts import Hosts
 from daybook.console.pages import (
     deaths,
     entering,
     forms,
+    integrity,
     lists,
     messages,
     overview,
     past,
+    queries,
     rights,
     stories,
 )
-from daybook.console.rendering import FOLDER, render
+from daybook.console.rendering import render
 from daybook.console.visits import (
     NOT_FOUND,
     THEME,
@@ -48,13 +51,7 @@ HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
-STATIC_SECONDS: Final = 3600
-STATIC: Final = {
-    str(path.relative_to(FOLDER / "static")): path
-    for path in (FOLDER / "static").rglob("*")
-    if path.is_file()
-}
-"""The files that everybody may have, by their names in URLs."""
+MISDIRECTED: Final = 421
 THEMES: Final = ("", "light", "dark")
 
 Scope = MutableMapping[str, Any]
@@ -78,14 +75,24 @@ def application(console: Console) -> "Guard":
         *entering.routes(console),
         *(
             Route(f"/b/{{broker}}{path}", endpoint(console, page), methods=methods)
-            for module in (overview, lists, messages, deaths, forms, rights, stories, past)
+            for module in (
+                overview,
+                lists,
+                messages,
+                deaths,
+                forms,
+                rights,
+                stories,
+                past,
+                integrity,
+                queries,
+            )
             for path, page, methods in module.PAGES
         ),
     ]
     handlers = {404: _none, 405: _none, 500: _broken}
-    return Guard(
-        Starlette(routes=routes, lifespan=lambda _: console.living(), exception_handlers=handlers)
-    )
+    app = Starlette(routes=routes, lifespan=lambda _: console.living(), exception_handlers=handlers)
+    return Guard(app, Hosts(console.config))
 
 
 async def _home(console: Console, request: Request) -> Response:
@@ -116,12 +123,8 @@ async def _choose_theme(console: Console, request: Request) -> Response:
 
 async def static(request: Request) -> Response:
     """Return a file of the console."""
-    path = STATIC.get(request.path_params["path"])
-    if path is None:
-        return await _none(request, None)
-    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    headers = {"cache-control": f"public, max-age={STATIC_SECONDS}"}
-    return Response(path.read_bytes(), media_type=kind, headers=headers)
+    found = FILES.get(request.path_params["path"])
+    return await _none(request, None) if found is None else found.answer(request)
 
 
 async def _none(request: Request, error: Any) -> Response:
@@ -142,11 +145,24 @@ async def _broken(request: Request, error: Exception) -> Response:
     return HTMLResponse(text, 500)
 
 
-class Guard:
-    """Adds headers to each response: pages are never stored, nor put into frames of others."""
+def _misdirected(request: Request) -> Response:
+    """Answer a request for another name, which may be a trick of another site."""
+    name = request.headers.get("host", "")[:100]
+    text = render(
+        "error.html", title="Unknown name", status=MISDIRECTED, theme="", brokers={},
+        text=f"this console is not called '{name}'; if it should be, add the name to `names` in its"
+        " configuration, or start it with --name",
+    )  # fmt: skip
+    return HTMLResponse(text, MISDIRECTED)
 
-    def __init__(self, app: Starlette) -> None:
+
+class Guard:
+    """Refuses requests for names that are not of this console, and adds headers to each response:
+    pages are never stored, nor put into frames of others."""
+
+    def __init__(self, app: Starlette, hosts: Hosts) -> None:
         self._app: Final = app
+        self._hosts: Final = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -162,4 +178,8 @@ class Guard:
                 message["headers"] = headers
             await send(message)
 
-        await self._app(scope, receive, guarded)
+        request = Request(scope)
+        if self._hosts.knows(request.headers.get("host", "")):
+            await self._app(scope, receive, guarded)
+        else:
+            await _misdirected(request)(scope, receive, guarded)

@@ -10,6 +10,7 @@ may not run, die within an answer, refuse, or hang.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +19,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from daybook.client.control import ControlError, ask
+from daybook.client.control import ControlError, ask, connect
 from daybook.client.remote import ask_remote, remote_at
+from daybook.client.standing_by import about_standby
 from daybook.console.console_config import Place
 
 Answer: TypeAlias = dict[str, Any]
@@ -30,6 +32,7 @@ KEPT_MAX: Final = 200
 KEPT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 60.0
+CONNECT_SECONDS: Final = 2.0
 BUSY: Final = "too many requests wait for the broker; try again in a moment"
 
 
@@ -64,6 +67,7 @@ class Broker:
     def __init__(self, place: Place) -> None:
         self.name: Final = place.name
         self.directory: Final[Path | None] = place.data
+        self.proofs: Final = place.proofs
         self.url: Final = place.url
         self._ca_file: Final = place.trusted_certificates
         self._threads: Final = ThreadPoolExecutor(THREADS, f"ask-{place.name}")
@@ -96,6 +100,36 @@ class Broker:
             self._kept.popitem(last=False)
         return await asyncio.shield(asked)
 
+    async def status(self) -> Answer:
+        """Return the status as it is now. Raises ControlError, and NotRunning."""
+        return await self._send(Identity("", ""), {"do": "status"}, READ_SECONDS)
+
+    def is_there(self) -> bool:
+        """Whether a broker runs here and accepts connections."""
+        assert self.directory is not None
+        with contextlib.suppress(ControlError):
+            line = connect(self.directory, CONNECT_SECONDS)
+            if line is not None:
+                line.close()
+                return True
+        return False
+
+    async def until_it_ends(self) -> bool:
+        """Wait until the broker that runs here ends; return whether one ran at all. Raises
+        ControlError."""
+        assert self.directory is not None
+        loop = asyncio.get_running_loop()
+        line = await loop.run_in_executor(self._threads, connect, self.directory, CONNECT_SECONDS)
+        if line is None:
+            return False
+        with line:
+            line.setblocking(False)
+            with contextlib.suppress(ConnectionError):
+                # It says nothing by itself.
+                await loop.sock_recv(line, 1)
+        self._kept.clear()
+        return True
+
     async def change(self, identity: Identity, request: Answer) -> Answer:
         """Send a request that changes something, and return the answer. Raises ControlError, and
         NotRunning."""
@@ -123,7 +157,9 @@ class Broker:
     async def identify_lately(self, identity: Identity) -> Identity:
         """Return what a user may see, as of the last two seconds. Raises ControlError, and
         NotRunning."""
-        told = await self.look(Identity("", ""), _acting(identity.user, identity.peer))
+        # Rights do not depend on the port, so that all tabs of a user are one question.
+        place = identity.peer.rpartition(":")[0]
+        told = await self.look(Identity("", ""), _acting(identity.user, f"{place}:0"))
         return msgspec.structs.replace(identity, sees=told["sees"], manages=told["manages"])
 
     async def _send(self, identity: Identity, request: Answer, seconds: float) -> Answer:
@@ -148,7 +184,10 @@ class Broker:
         before = (_acting(identity.user, identity.peer),) if identity.peer else ()
         answer = ask(self.directory, request, seconds, before=before)
         if answer is None:
-            raise NotRunning(f"no broker runs on {self.directory}")
+            standby = about_standby(self.directory)
+            raise NotRunning(
+                f"no broker runs on {self.directory}{': ' if standby else ''}{standby}"
+            )
         return answer
 
     def close(self) -> None:

@@ -10,12 +10,18 @@ from starlette.requests import Request
 
 from daybook.console.brokers import Broker
 from daybook.console.console_config import ConsoleConfig
+from daybook.console.jobs.long_jobs import LongJobs
 from daybook.console.jobs.pool import Pool
-from daybook.console.samples import Samples
+from daybook.console.samples import QueueRates, Samples
 from daybook.console.sessions import Session, Sessions
 
-COOKIE: Final = "daybook"
 TICK_SECONDS: Final = 1.0
+
+
+def cookie_of(request: Request) -> str:
+    """Return the name of the cookie of a session. Browsers send a cookie to all ports of a host, so
+    the name has the port: another console on the host keeps its own sessions."""
+    return f"daybook-{request.scope['server'][1]}"
 
 
 class Console:
@@ -26,6 +32,8 @@ class Console:
         self.brokers: Final = {place.name: Broker(place) for place in config.places}
         self.sessions: Final = Sessions(time.monotonic)
         self.pool: Final = Pool()
+        self._rates: Final = {name: QueueRates() for name in self.brokers}
+        self.long_jobs: Final = LongJobs()
         self.samples: Final = {
             name: Samples(broker)
             for name, broker in self.brokers.items()
@@ -33,9 +41,13 @@ class Console:
             if broker.directory is not None
         }
 
+    def rates_of(self, broker: str) -> QueueRates:
+        """Return the rates of the queues of a broker."""
+        return self._rates[broker]
+
     def session_of(self, request: Request, *, uses: bool = True) -> Session | None:
         """Return the session of a request, None if there is none."""
-        cookie = request.cookies.get(COOKIE, "")
+        cookie = request.cookies.get(cookie_of(request), "")
         return self.sessions.find(cookie, uses=uses) if cookie else None
 
     @contextlib.asynccontextmanager
@@ -49,7 +61,8 @@ class Console:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.pool.close()
+            await self.long_jobs.close()
+            await self.pool.close()
             for broker in self.brokers.values():
                 broker.close()
 

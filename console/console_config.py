@@ -5,6 +5,9 @@
     [[broker]]
     name = "orders"
     data = "/var/lib/daybook"
+    archive = "s3://bucket/orders"
+    public-keys = ["/etc/daybook/signing.pem.pub"]
+    anchors = ["/mnt/elsewhere/anchors"]
 
     [[broker]]
     name = "east"
@@ -17,20 +20,23 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 from daybook.client.control import ControlError
 from daybook.client.remote import remote_at
 from daybook.errors import DaybookError
+from daybook.server.config_keys.kinds import Invalid
+from daybook.server.config_keys.options import CONSOLE_LISTEN
 from daybook.server.config_keys.toml_source import TomlError, read_toml
-from daybook.server.configuration.encryption import is_loopback
+from daybook.server.configuration.console_section import check_docs, host_and_port
+from daybook.server.network.layers.certificates import TlsError, check_pair
 
-DEFAULT_LISTEN: Final = "http://127.0.0.1:8162"
-SERVER_KEYS: Final = ("listen", "certificate", "private-key")
-BROKER_KEYS: Final = ("name", "data", "url", "trusted-certificates")
-SCHEMES: Final = ("http", "https")
+SERVER_KEYS: Final = ("listen", "certificate", "private-key", "names", "docs")
+BROKER_KEYS: Final = (
+    "name", "data", "archive", "public-keys", "anchors", "url", "trusted-certificates",
+)  # fmt: skip
+LISTS: Final = ("public-keys", "anchors")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -42,6 +48,17 @@ class AskerError(ConsoleError):
     """A question that has no answer; the text says what would be right."""
 
 
+class Proofs(msgspec.Struct, frozen=True):
+    """What checks of a history may use: an archive, and the files of keys and anchors."""
+
+    archive: str = ""
+    public_keys: tuple[Path, ...] = ()
+    anchors: tuple[Path, ...] = ()
+
+
+NO_PROOFS: Final = Proofs()
+
+
 class Place(msgspec.Struct, frozen=True):
     """A broker that is shown: by the data directory on this machine, or by the URL of its acceptor
     for administration."""
@@ -50,6 +67,7 @@ class Place(msgspec.Struct, frozen=True):
     data: Path | None = None
     url: str = ""
     trusted_certificates: Path | None = None
+    proofs: Proofs = NO_PROOFS
 
 
 class ConsoleConfig(msgspec.Struct, frozen=True):
@@ -60,6 +78,8 @@ class ConsoleConfig(msgspec.Struct, frozen=True):
     port: int = 8162
     certificate: Path | None = None
     private_key: Path | None = None
+    names: tuple[str, ...] = ()
+    docs: str = ""
 
     @property
     def is_secure(self) -> bool:
@@ -74,8 +94,10 @@ class ConsoleConfig(msgspec.Struct, frozen=True):
 
 
 def of_directory(
-    data: Path, listen: str, certificate: Path | None = None, private_key: Path | None = None
-) -> ConsoleConfig:
+    data: Path, listen: str | None, certificate: Path | None = None,
+    private_key: Path | None = None, names: tuple[str, ...] = (), docs: str = "",
+    proofs: Proofs = NO_PROOFS,
+) -> ConsoleConfig:  # fmt: skip
     """Return the configuration of a console for the broker of one data directory. Raises
     ConsoleError."""
     if not data.is_dir():
@@ -83,7 +105,9 @@ def of_directory(
             f"{data} is not a directory; name the data directory of the broker with --data"
         )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", data.resolve().name).strip("-._") or "broker"
-    return _made([Place(name[:64], data)], listen, certificate, private_key)
+    _check_files(proofs.public_keys, "--public-key")
+    places = [Place(name[:64], data, proofs=proofs)]
+    return _made(places, listen or CONSOLE_LISTEN, certificate, private_key, names, docs)
 
 
 def from_file(file: Path, listen: str | None) -> ConsoleConfig:
@@ -107,10 +131,12 @@ def from_file(file: Path, listen: str | None) -> ConsoleConfig:
         places.append(_place(row, where, file.parent))
         if [each.name for each in places].count(places[-1].name) > 1:
             raise ConsoleError(f"{where}: two brokers are named '{places[-1].name}'; rename one")
+    names = _names(told.pop("names", []), source.where(("names",)))
     texts = {key: _text(told, key, source.where((key,))) for key in told}
     return _made(
-        places, listen or texts.get("listen", DEFAULT_LISTEN),
+        places, listen or texts.get("listen", CONSOLE_LISTEN),
         _path(texts.get("certificate"), file.parent), _path(texts.get("private-key"), file.parent),
+        names, texts.get("docs", ""),
     )  # fmt: skip
 
 
@@ -121,7 +147,7 @@ def _place(row: Any, where: str, folder: Path) -> Place:
         raise ConsoleError(
             f"{where}: {unknown[0]} is not known; a broker has {', '.join(BROKER_KEYS)}"
         )
-    texts = {key: _text(row, key, where) for key in row}
+    texts = {key: _text(row, key, where) for key in row if key not in LISTS}
     if not _NAME.fullmatch(texts.get("name", "")):
         raise ConsoleError(
             f"{where}: a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a"
@@ -133,10 +159,40 @@ def _place(row: Any, where: str, folder: Path) -> Place:
             " acceptor for administration"
         )
     _check_reachable(texts, where, folder)
+    if "url" in texts and (extra := [key for key in ("archive", *LISTS) if key in row]):
+        raise ConsoleError(
+            f"{where}: {extra[0]} is for checks of the history, which is on the machine of the"
+            " broker; leave it out, or name the data directory as data"
+        )
     return Place(
         texts["name"], _path(texts.get("data"), folder), texts.get("url", ""),
         _path(texts.get("trusted-certificates"), folder),
+        Proofs(
+            _archive(texts.get("archive"), folder),
+            *(_files(row.get(key, []), key, where, folder) for key in LISTS),
+        ),
     )  # fmt: skip
+
+
+def _archive(text: str | None, folder: Path) -> str:
+    """Return the archive: a URL, or a directory as seen from the file."""
+    return text or "" if not text or "://" in text else str(folder / text)
+
+
+def _files(value: Any, key: str, where: str, folder: Path) -> tuple[Path, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ConsoleError(f'{where}: {key} must be a list of files, like ["signing.pem.pub"]')
+    found = tuple(folder / each for each in value)
+    # The broker makes the file of anchors with the first one.
+    if key == "public-keys":
+        _check_files(found, f"{where}: {key}")
+    return found
+
+
+def _check_files(files: tuple[Path, ...], what: str) -> None:
+    for file in files:
+        if not file.is_file():
+            raise ConsoleError(f"{what} names files, and there is no file {file}")
 
 
 def _check_reachable(texts: Mapping[str, str], where: str, folder: Path) -> None:
@@ -162,26 +218,26 @@ def _text(row: Mapping[str, Any], key: str, where: str) -> str:
     return str(row[key])
 
 
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ConsoleError(f'{where}: names must be a list of texts, like ["console.example.org"]')
+    return tuple(value)
+
+
 def _path(text: str | None, folder: Path) -> Path | None:
     return folder / text if text else None
 
 
 def _made(
-    places: list[Place], listen: str, certificate: Path | None, private_key: Path | None
-) -> ConsoleConfig:
+    places: list[Place], listen: str, certificate: Path | None, private_key: Path | None,
+    names: tuple[str, ...], docs: str,
+) -> ConsoleConfig:  # fmt: skip
+    has_files = certificate is not None and private_key is not None
     try:
-        parts = urlsplit(listen)
-        port = parts.port or 0
-    except ValueError:
-        parts, port = urlsplit(""), -1
-    is_plain = parts.path in ("", "/") and "@" not in parts.netloc and not parts.query
-    if parts.scheme not in SCHEMES or not parts.hostname or port < 0 or not is_plain:
-        raise ConsoleError(f"'{listen}' is not where to listen; write it like {DEFAULT_LISTEN}")
-    if (parts.scheme == "https") != (certificate is not None and private_key is not None):
-        raise ConsoleError("https:// needs certificate and private-key, and http:// takes neither")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise ConsoleError(
-            f"others could read passcodes on the way to {parts.hostname}; listen by https://, or"
-            " at 127.0.0.1 behind a proxy that speaks TLS"
-        )
-    return ConsoleConfig(tuple(places), parts.hostname, port, certificate, private_key)
+        host, port = host_and_port(listen, has_files=has_files)
+        check_docs(docs)
+        if certificate is not None and private_key is not None:
+            check_pair(certificate, private_key)
+    except (Invalid, TlsError) as error:
+        raise ConsoleError(str(error)) from error
+    return ConsoleConfig(tuple(places), host, port, certificate, private_key, names, docs)

@@ -13,17 +13,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from daybook.history.trail_drawing import between
-from daybook.server.administration.units import heading, unit_of_setting
+from daybook.server.administration.units import cell, heading, unit_of_setting
 from daybook.texts import moment, printable
 from daybook.version import VERSION
 
 FOLDER: Final = Path(__file__).resolve().parent
-NAMING: Final = frozenset(
-    {"connection", "consumer", "message", "lsn", "shared_place", "bucket", "pid", "session"}
-)
-"""Columns with numbers that name something, and so are shown without separators."""
 SCALE: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 KIBI: Final = 1024
+SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def _final(value: Any) -> Any:
@@ -33,23 +30,6 @@ def _final(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value)
     return value
-
-
-def cell(value: Any, column: str = "") -> str:
-    """Return a value of a column as text."""
-    if value is None or value == "":
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return str(value) if column in NAMING else f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.1f}"
-    if isinstance(value, list | tuple):
-        return ", ".join(cell(each) for each in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={cell(each)}" for key, each in value.items())
-    return printable(str(value))
 
 
 def size(count: int | float | None) -> str:
@@ -62,6 +42,17 @@ def size(count: int | float | None) -> str:
             return f"{left:,.0f} {unit}" if unit == "B" else f"{left:,.1f} {unit}"
         left /= KIBI
     raise AssertionError("the last unit fits")
+
+
+def span(seconds: float) -> str:
+    """Return a time span in its two largest units."""
+    left = int(seconds)
+    told: list[str] = []
+    for unit, length in SPANS:
+        count, left = divmod(left, length)
+        if count or told or length == 1:
+            told.append(f"{count} {unit}")
+    return " ".join(told[:2])
 
 
 def when(microseconds: int | None) -> str:
@@ -98,7 +89,7 @@ def _environment() -> Environment:
         finalize=_final, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {
-        "cell": cell, "size": size, "when": when, "heading": heading, "body": body,
+        "cell": cell, "size": size, "span": span, "when": when, "heading": heading, "body": body,
         "safe_text": safe_text, "second": second_of, "path": lambda text: quote(text, safe=""),
     }  # fmt: skip
     made.globals |= {

@@ -1,21 +1,27 @@
 """The figures of a broker over the last hour, sampled by the console.
 
-The status of the broker is asked once in PERIOD_SECONDS, however many look; rates are differences
-of its counters. Fault model: while the broker does not answer, its samples are gaps.
+The status of the broker is asked once in PERIOD_SECONDS, however many look, and when the broker
+ends or comes back; rates are differences of its counters. Fault model: while the broker does not
+answer, its samples are gaps.
 """
 
 import asyncio
+import contextlib
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from daybook.client.control import ControlError
-from daybook.console.brokers import Broker, Identity, NotRunning
+from daybook.console.brokers import Broker, NotRunning
 
 PERIOD_SECONDS: Final = 5.0
+RETURN_SECONDS: Final = 1.0
+"""How often it is looked whether a broker that is gone runs again."""
+LEAST_SECONDS: Final = 0.5
+"""The least time between two samples, whatever a broker does."""
 SAMPLES_MAX: Final = 720
 """An hour."""
 RATES: Final = {
@@ -25,9 +31,40 @@ RATES: Final = {
 """What is shown as a rate, and the counter of the status behind it."""
 LEVELS: Final = {
     "backlog": "messages_ready", "in_flight": "messages_in_flight", "connections": "connections",
-    "memory": "memory_held", "disk_free": "disk_free_bytes",
+    "memory": "memory_held", "disk_free": "disk_free_bytes", "journal": "journal_bytes",
+    "index": "index_bytes",
 }  # fmt: skip
 """What is shown as it is."""
+QUEUES_MAX: Final = 1_000
+"""Of how many queues the counters of the last look are kept, for rates."""
+LOOK_SECONDS: Final = 3.0
+"""A rate is that since a look which is at least so long ago; answers are kept for less."""
+QUEUE_COUNTERS: Final = ("added", "acknowledged", "dead_lettered", "expired")
+
+
+class QueueRates:
+    """Rates of queues: the changes of their counters since somebody looked before, in seconds."""
+
+    def __init__(self) -> None:
+        self._looks: Final[OrderedDict[str, list[tuple[float, dict[str, int]]]]] = OrderedDict()
+
+    def of(self, queue: str, row: Mapping[str, Any], now: float) -> dict[str, float]:
+        """Return the rates of a queue, none at the first look, and after a restart of the broker
+        with other counts; `row` is what the broker says of it now."""
+        counts = {key: int(row[key]) for key in QUEUE_COUNTERS}
+        looks = self._looks.setdefault(queue, [(now, counts)])
+        self._looks.move_to_end(queue)
+        while len(self._looks) > QUEUES_MAX:
+            self._looks.popitem(last=False)
+        if now - looks[-1][0] >= LOOK_SECONDS:
+            # The newest look that is old enough, and this one for the next time.
+            self._looks[queue] = looks = [looks[-1], (now, counts)]
+        then, before = looks[0]
+        seconds = now - then
+        changes = {key: counts[key] - before[key] for key in QUEUE_COUNTERS}
+        if seconds < LOOK_SECONDS or min(changes.values()) < 0:
+            return {}
+        return {key: change / seconds for key, change in changes.items()}
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -46,6 +83,9 @@ class Samples:
         self.trouble = ""
         self.samples: Final[deque[Sample]] = deque(maxlen=SAMPLES_MAX)
         self.renewed: Final = asyncio.Condition()
+        self.taken = 0.0
+        self.shown: tuple[Sample, bytes] | None = None
+        """The newest sample as all pages that renew themselves get it."""
         self._before: tuple[float, dict[str, Any]] | None = None
 
     async def run(self) -> None:
@@ -54,21 +94,44 @@ class Samples:
             await self._sample()
             async with self.renewed:
                 self.renewed.notify_all()
-            await asyncio.sleep(PERIOD_SECONDS)
+            await asyncio.sleep(LEAST_SECONDS)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait for the time of the next sample: less if the broker ends, or runs again."""
+        if self.status is not None:
+            with contextlib.suppress(TimeoutError, ControlError):
+                async with asyncio.timeout(PERIOD_SECONDS - LEAST_SECONDS):
+                    await self.broker.until_it_ends()
+            return
+        until = time.monotonic() + PERIOD_SECONDS
+        while time.monotonic() < until:
+            await asyncio.sleep(RETURN_SECONDS)
+            if self.broker.is_there():
+                return
+
+    @property
+    def age(self) -> float:
+        """How many seconds ago the newest sample was taken."""
+        return time.monotonic() - self.taken if self.samples else 0.0
 
     async def _sample(self) -> None:
         now = time.monotonic()
         try:
-            status = await self.broker.look(Identity("", ""), {"do": "status"})
+            status = await self.broker.status()
         except ControlError as error:
             self.status, self._before = None, None
             self.trouble = "no broker runs" if isinstance(error, NotRunning) else str(error)
-            self.samples.append(Sample(time.time(), dict.fromkeys((*RATES, *LEVELS))))
+            self._add(dict.fromkeys((*RATES, *LEVELS)))
             return
         self.trouble = ""
         self.status = {"running": True} | status
-        self.samples.append(Sample(time.time(), self._figures(now, status)))
+        self._add(self._figures(now, status))
         self._before = now, status
+
+    def _add(self, figures: dict[str, float | None]) -> None:
+        self.samples.append(Sample(time.time(), figures))
+        self.taken = time.monotonic()
 
     def _figures(self, now: float, status: Mapping[str, Any]) -> dict[str, float | None]:
         found: dict[str, float | None] = {name: status.get(key) for name, key in LEVELS.items()}

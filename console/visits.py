@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from daybook.client.control import ControlError
@@ -22,6 +22,8 @@ from daybook.console.rendering import render
 from daybook.console.sessions import Session
 
 THEME: Final = "theme"
+RENEWS: Final = "x-renews"
+"""The header of a page that renews itself."""
 FORM_BYTES_MAX: Final = 64 * 1024
 FIELDS_MAX: Final = 200
 FORM_SECONDS: Final = 10.0
@@ -39,6 +41,16 @@ STATUSES: Final = {"not-allowed": FORBIDDEN, "not-found": NOT_FOUND}
 """The status of HTTP for a refusal of the broker; others are mistakes of the asker."""
 
 Page: TypeAlias = Callable[["Visit"], Awaitable[Response]]
+
+
+def is_silent(error: ControlError) -> bool:
+    """Whether the broker said nothing: it does not run, or does not answer."""
+    return not error.code
+
+
+def status_of(error: ControlError) -> int:
+    """Return the status of HTTP for an error of asking the broker."""
+    return UNAVAILABLE if is_silent(error) else STATUSES.get(error.code, BAD_REQUEST)
 
 
 class Refused(ConsoleError):
@@ -63,6 +75,7 @@ class Visit:
         self.query: Final = request.query_params
         self.at: Final = _number(self.query.get("at", "0"), "at")
         self.is_running = True
+        self.commands: frozenset[str] | None = None
         self.shown_lsn = 0
 
     @property
@@ -74,6 +87,26 @@ class Visit:
     def number(self, name: str, default: int = 0) -> int:
         """Return a number of the query. Raises Refused."""
         return _number(self.query.get(name) or str(default), name)
+
+    def may(self, command: str) -> bool:
+        """Whether the broker would let the user use a command here, as far as it said so."""
+        return self.commands is None or command in self.commands
+
+    async def learn(self, **place: str) -> None:
+        """Ask the broker which commands the user may use at a queue and address, or at any place;
+        the operator may use all. A broker that does not run offers nothing: pages say so. Raises
+        ControlError if one runs and does not answer."""
+        if self.identity.is_operator or self.at:
+            return
+        try:
+            told = await self.broker.look(self.identity, {"do": "commands"} | place)
+        except ControlError as error:
+            if is_silent(error) and not isinstance(error, NotRunning):
+                # Whatever the page would ask next would wait as long, too.
+                raise
+            self.commands = frozenset()
+            return
+        self.commands = frozenset(each["command"] for each in told["commands"])
 
     async def look(self, request: Answer) -> Answer:
         """Return the answer to a request that reads: now, or at the moment of this visit. Raises
@@ -111,7 +144,8 @@ class Visit:
                 " 'browse' for all addresses, which this user does not have",
             )
         arguments |= {"directory": str(self.broker.directory)}
-        return await self.console.pool.do(job, arguments, holds=holds)
+        who = f"{self.broker.name}/{self.identity.user}"
+        return await self.console.pool.do(job, arguments, holds=holds, who=who)
 
     async def renew(self) -> None:
         """Learn what the user may see now; a broker that does not run knows nothing newer. Raises
@@ -172,20 +206,27 @@ async def form_of(request: Request) -> list[tuple[str, str]]:
                     raise Refused(TOO_LARGE, f"a form has at most {FORM_BYTES_MAX:,} bytes")
     except TimeoutError:
         raise Refused(BAD_REQUEST, "the form did not arrive in time; send it again") from None
+    except ClientDisconnect:
+        raise Refused(BAD_REQUEST, "the form did not arrive; send it again") from None
     try:
         return parse_qsl(
             body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict"
         )
+    except UnicodeError as error:
+        text = "this is not a form: its text must be UTF-8, with percent signs"
+        raise Refused(BAD_REQUEST, text) from error
     except ValueError as error:
-        raise Refused(BAD_REQUEST, f"this is not a form: {error}") from error
+        raise Refused(BAD_REQUEST, f"a form has at most {FIELDS_MAX} fields") from error
 
 
 def check_origin(request: Request) -> None:
     """Refuse a form that another site sends. Raises Refused."""
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "same-origin")
-    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
-    if site not in ("same-origin", "none") or origin not in (None, "null", own):
+    host = request.headers.get("host", "")
+    # A proxy in front may speak TLS where the console does not.
+    own = (None, f"{request.url.scheme}://{host}", f"https://{host}")
+    if site not in ("same-origin", "none") or origin not in own:
         raise Refused(FORBIDDEN, "this form came from another site; open the page here instead")
 
 
@@ -204,7 +245,8 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
 
     async def serve(request: Request) -> Response:
         broker = console.brokers.get(request.path_params["broker"])
-        session = console.session_of(request)
+        # A page that renews itself does not keep its session alive.
+        session = console.session_of(request, uses=RENEWS not in request.headers)
         if session is None or broker is None or broker.name not in session.identities:
             # The same whether there is such a broker or not.
             target = quote(request.url.path + _tail(request), safe="")
@@ -215,7 +257,9 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
     async def _begun(
         console: Console, request: Request, session: Session, broker: Broker
     ) -> Response:
-        return await page(Visit(console, request, session, broker))
+        visit = Visit(console, request, session, broker)
+        await visit.learn()
+        return await page(visit)
 
     return serve
 
@@ -232,8 +276,7 @@ async def answered(
     except NotRunning as error:
         text = f"{error}; start it with `daybook serve`"
     except ControlError as error:
-        status = STATUSES.get(error.code, BAD_REQUEST) if error.code else UNAVAILABLE
-        text = str(error)
+        status, text = status_of(error), str(error)
     except AskerError as error:
         status, text = BAD_REQUEST, str(error)
     except ConsoleError as error:

@@ -172,6 +172,13 @@ def _settle(core: Core, command: commands.Settle) -> int | Refusal:
     return settlement.settle(core, command)
 
 
+def _accept_all(core: Core, command: commands.AcceptAll) -> int | Refusal:
+    link = core.direct.receivers.get(command.consumer)
+    if link is not None:
+        return direct_settling.accept_all(core, command, link)
+    return settlement.accept_all(core, command)
+
+
 def _attach(core: Core, command: commands.Attach) -> int | Refusal:
     if core.routed.table.routes:
         elsewhere = passing.check_here(core, command.address, is_in=False)
@@ -272,7 +279,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Chunk: _chunk,
     commands.GiveUpSend: _give_up_send,
     commands.Settle: _settle,
-    commands.AcceptAll: direct_settling.accept_all,
+    commands.AcceptAll: _accept_all,
     commands.Resume: resuming.resume,
     commands.Withhold: settlement.withhold,
     commands.OpenConnection: connections.open_connection,
@@ -450,6 +457,11 @@ class Broker(Core):
     def is_direct(self, consumer: int) -> bool:
         """Whether a consumer receives from a direct address."""
         return consumer in self.direct.receivers
+
+    def is_waypoint(self, sender: int) -> bool:
+        """Whether a link leads to an address whose messages pass through queues of brokers."""
+        link = self.direct.senders.get(sender)
+        return link is not None and link.address is not None and link.address.entry.waypoint
 
     def routing_type(self, address: str) -> str:
         """Return the routing type by which a consumer of an address gets messages if it says

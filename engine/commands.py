@@ -446,8 +446,8 @@ class Settle(Command):
 
 
 class AcceptAll(Command):
-    """Accept deliveries to a receiver of a direct address, the first one first. Those that it does
-    not have in flight are passed over."""
+    """Accept deliveries to a consumer, or to a receiver of a direct address, the first one first.
+    Those that it does not have in flight are passed over."""
 
     consumer: int
     messages: list[int]
@@ -714,9 +714,10 @@ class ActOnMessages(Command, gc=True):
     """Do something with messages of a queue that are not in flight, a part at a time.
 
     `action` is one of `engine.administration.message_moves.ACTIONS`; `filter` chooses messages,
-    `message` a single one. `target` is the queue to move or copy to, `priority` the new one.
-    Messages that came after `through` (LSN, 0 for no limit) are left alone. `actor` is whose rights
-    limit it, None for the operator of this machine. The other attributes say how far it is, and are
+    `message` a single one, `chosen` some by their ids. `target` is the queue to move or copy to,
+    `priority` the new one. Messages that came after `through` (LSN, 0 for no limit) are left alone.
+    `actor` is whose rights limit it, None for the operator of this machine. A part looks at `limit`
+    messages, and acts on `most` (0 for no limit). The other attributes say how far it is, and are
     set by the engine: `acted` counts messages, `whys` those that stayed by their reason, and
     `is_done` says that none is left.
     """
@@ -729,6 +730,7 @@ class ActOnMessages(Command, gc=True):
     priority: int = -1
     through: int = 0
     limit: int = 200
+    most: int = 0
     level: int = -1
     position: int = 0
     acted: int = 0
@@ -736,6 +738,7 @@ class ActOnMessages(Command, gc=True):
     is_done: bool = False
     matcher: Any = None
     actor: Actor | None = None
+    chosen: tuple[int, ...] = ()
     whys: dict[str, int] = msgspec.field(default_factory=dict)
     checked: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
@@ -787,7 +790,7 @@ class Start(Command):
     """The broker starts to serve; what recovery found goes into `BrokerStarted`.
 
     `skipped` is how many LSNs must not be assigned, because clients may have learned them before a
-    crash lost them. `level` is the feature level of the journal.
+    crash lost them. `level` is the feature level of the journal; `node` leads a cluster in `epoch`.
     """
 
     version: str
@@ -796,6 +799,8 @@ class Start(Command):
     cut_offset: int = 0
     skipped: int = 0
     level: int = LEVEL_MIN
+    epoch: int = 0
+    node: str = ""
 
 
 class Withhold(Command):

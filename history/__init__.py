@@ -10,6 +10,8 @@ Modules:
 - `brokers`: Questions to the journals of several brokers, between which messages went (ADR 111).
 - `catalogs`: The catalogs of a journal: which spans of it have one, and the blocks that one names
   (ADR 64).
+- `changes`: The changes between two moments: of addresses, queues, diverts and settings, in their
+  order, and who asked for each of them, and for any other event.
 - `contents`: Finding messages by what they contain: the value of a header, or the SHA-256 of a
   body.
 - `descriptions`: Describing an event: as a line for people, as an object for programs.
@@ -28,6 +30,8 @@ Modules:
 - `places`: Where messages are, folded from their own events and from the topology with the engine's
   `apply`.
 - `replays`: Messages to send again: which ones, as what, and how far a replay is.
+- `reports`: Reports of verifications, audits and drills: kept in the data directory, few and small
+  (ADR 113).
 - `scan`: Reading events: single ones of a block, and the blocks of a segment that its footer names.
 - `search`: Searches for events: clauses, at least one of which an event must fit, in a span of
   events.

@@ -135,11 +135,9 @@ class Catalogs:
             if self.segment_of(catalog.told.first_lsn) != self.segment_of(lsn):
                 break
             try:
-                if lsn <= catalog.told.last_lsn:
-                    return catalog.block(catalog.number_at(lsn))
+                return catalog.block(catalog.number_at(min(lsn, catalog.told.last_lsn)))
             except Damage as damage:
                 self.give_up(span, damage)
-            return catalog.told.last_lsn + 1, catalog.told.end
         return 0, 0
 
     def blocks(

@@ -176,18 +176,59 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
     has_flags = known is None or "flags" in known.columns
     if row[MESSAGE] and has_flags and not row[FLAGS] & PERSISTENT:
         parts.append("not persistent")
+    if row[KIND] == events.ADMINISTERED:
+        return [*parts, _asked(detail)]
     for name, value in detail.items():
         if name in ("expires", "due"):
             parts.append(f"{name} {moment(value * 1000)}")
         elif name == CAME_FROM:
             parts.append(came_from_words(value))
-        elif name not in NAMED_BY_COLUMNS and name not in TOLD_APART:
+        elif row[KIND] == events.SETTINGS_CHANGED and isinstance(value, dict):
+            parts += _settings(name, value)
+        elif name not in TOLD_APART and (name not in NAMED_BY_COLUMNS or _is_unnamed(row, name)):
             parts.append(_field(name, value))
     if event.headers and row[FLAGS] & FORMAT != LINES:
         parts.append(_format(row[FLAGS]))
     if row[KIND] in REFUSALS:
         parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
     return parts
+
+
+def _is_unnamed(row: Row, name: str) -> bool:
+    """Whether no column has the name of what an event is about, as for diverts."""
+    return name == "name" and not (row[QUEUE] or row[ADDRESS])
+
+
+def _settings(name: str, matches: dict[str, Any]) -> Iterator[str]:
+    """Describe the settings of each match."""
+    origin = " at run time" if name == "live" else ""
+    for match, values in matches.items():
+        yield f"{match}{origin} ({', '.join(_asked_fields(values)) or 'nothing'})"
+
+
+def _asked(detail: dict[str, Any]) -> str:
+    """Describe the request of an administrator by its name and the fields that are set."""
+    by, text = detail.get("by", "?"), detail.get("request", "")
+    try:
+        request = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        # A long one was cut.
+        return f"{by} asked: {text}"
+    what = str(request.pop("do", "?")).replace("-", " ")
+    fields = ", ".join(_asked_fields(request))
+    return f"{by} asked: {what}" + (f" ({fields})" if fields else "")
+
+
+def _asked_fields(request: dict[str, Any]) -> Iterator[str]:
+    for key, value in request.items():
+        if isinstance(value, dict):
+            yield from _asked_fields(value)
+        elif value is True:
+            yield key.replace("_", " ")
+        elif value not in (None, "", 0, -1, [], False):
+            many = isinstance(value, list)
+            shown = " and ".join(map(str, value)) if many else str(value)
+            yield f"{key.replace('_', ' ')} {shown}"
 
 
 def _size(event: Event, detail: dict[str, Any], redacted: Redaction) -> str:

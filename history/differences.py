@@ -11,6 +11,7 @@ KEYS: Final = {
     "queues": ("queue", ("added", "acknowledged", "dead_lettered", "expired", "replaced",
                          "evicted", "recalled", "messages", "ready", "in_flight", "scheduled",
                          "held", "bytes", "consumers", "browsers", "groups")),
+    "diverts": ("divert", ()),
     "connections": ("connection", ("consumers", "transactions", "in_flight")),
     "consumers": ("consumer", ("in_flight", "credit_messages", "credit_bytes")),
 }  # fmt: skip

@@ -170,7 +170,8 @@ class EventFinder:
                 return picker.event(lsn - recent.first_lsn)
         block = self.catalogs.block_with(lsn) if self.catalogs is not None else None
         if block is None:
-            blocks = read_blocks(self.disk, LAYOUT, from_lsn=lsn, to_lsn=lsn)
+            near = self.catalogs.near(lsn) if self.catalogs is not None else (0, 0)
+            blocks = read_blocks(self.disk, LAYOUT, from_lsn=lsn, to_lsn=lsn, near=near)
             found = (each for each in blocks if each.first_lsn <= lsn <= each.last_lsn)
             block = next(found, None)
         if block is None:

@@ -8,7 +8,6 @@ first event. Reads only, from a copy of its own.
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, cast
 
 import msgspec
@@ -32,6 +31,7 @@ from daybook.paging.content.store import IndexStore
 from daybook.paging.snapshots.base import describe
 from daybook.recovery.moments import checkpoint_in, nearest_state
 from daybook.recovery.signing.export_proof import range_of
+from daybook.scratch_folders import scratch_folder
 
 
 class Beginning(NamedTuple):
@@ -65,8 +65,8 @@ def beginning(
     no segment left, or no base. `note` is called with a sentence about a damaged snapshot.
     Raises BaseDamaged, IndexDamaged, StoreError, JournalError and OSError.
     """
-    with TemporaryDirectory(prefix="daybook-read-") as folder:
-        path = Path(folder) / INDEX
+    with scratch_folder("read") as folder:
+        path = folder / INDEX
         lsn = nearest_state(directory, disk, until, path, note)
         if not lsn:
             return EVERYTHING

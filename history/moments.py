@@ -8,6 +8,7 @@ another. Must never know what a state is.
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from daybook.engine.facts.events import TIME
 from daybook.errors import DaybookError
@@ -19,6 +20,9 @@ from daybook.journal.segments.segment import first_lsn_of, open_segment, segment
 from daybook.paging.tables.layout import LAYOUT
 from daybook.texts import moment
 
+NEWEST: Final = (1 << 62) - 1
+"""The moment behind all events."""
+
 
 def last_lsn(disk: Disk, *, proven: bool = False) -> int:
     """Return the last event of a journal, 0 if it has none. Raises JournalError.
@@ -28,27 +32,47 @@ def last_lsn(disk: Disk, *, proven: bool = False) -> int:
     names = segment_names(disk)
     found = 0
     for name in reversed(names):
-        begin = segment_first_lsn(name) or 1
-        for block in read_blocks(disk, LAYOUT, from_lsn=begin, heaps=False, proven=proven):
-            found = max(found, block.last_lsn if block.count else 0)
+        found = _last_from(disk, segment_first_lsn(name) or 1, proven=proven)
         if found:
             break
     return found
+
+
+def newest_lsn(finder: EventFinder) -> int:
+    """Return what `last_lsn` does; the catalogs of a finder save reading most of the newest
+    segment. Raises JournalError."""
+    near = finder.catalogs.near(NEWEST) if finder.catalogs is not None else (0, 0)
+    if not near[0]:
+        return last_lsn(finder.disk)
+    return _last_from(finder.disk, near[0], near)
+
+
+def _last_from(
+    disk: Disk, from_lsn: int, near: tuple[int, int] = (0, 0), *, proven: bool = False
+) -> int:
+    blocks = read_blocks(disk, LAYOUT, from_lsn=from_lsn, heaps=False, proven=proven, near=near)
+    return max((block.last_lsn for block in blocks if block.count), default=0)
 
 
 class NoSuchMoment(DaybookError):
     """A journal has no event of a moment, or not any more."""
 
 
-def event_of(directory: Path, disk: Disk, lsn: int, time: int | None) -> tuple[int, int]:
+def event_of(
+    directory: Path, disk: Disk, lsn: int, time: int | None, finder: EventFinder | None = None
+) -> tuple[int, int]:
     """Return the event of a moment, an LSN or a time, and its time. Raises NoSuchMoment,
-    ExportError and JournalError."""
+    ExportError and JournalError.
+
+    A `finder` with catalogs saves reading.
+    """
+    finder = finder or EventFinder(disk)
     lsn = lsn_at(disk, time) if time is not None else lsn
-    event = EventFinder(disk).at(lsn) if lsn else None
+    event = finder.at(lsn) if lsn else None
     if event is not None:
         return lsn, event.row[TIME]
     if lsn >= first_lsn_of(disk):
-        raise NoSuchMoment(f"the journal ends with event {last_lsn(disk)}, before event {lsn}")
+        raise NoSuchMoment(f"the journal ends with event {newest_lsn(finder)}, before event {lsn}")
     from daybook.history.initial_state import before_the_first  # noqa: PLC0415 (slow to import)
 
     raise NoSuchMoment(

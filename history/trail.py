@@ -19,6 +19,7 @@ from daybook.engine.facts.events import (
 )
 from daybook.engine.facts.kinds import LEAVING, TOPOLOGY, WITH_CHUNKS
 from daybook.errors import DaybookError
+from daybook.history.changes import Askers
 from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
 from daybook.history.event_finder import EventFinder
 from daybook.history.forwards import link_of, link_words, receivers_of, stored_of
@@ -195,10 +196,12 @@ class _Teller(Places):
         self.redacted: Redaction = NOTHING
         self.search = Search()
         self._finder: EventFinder | None = None
+        self._askers: Askers | None = None
 
     def tell(self, finder: EventFinder) -> Trail:
         """Read, and return the trail. Raises JournalError."""
         self._finder = finder
+        self._askers = Askers(finder)
         family = self.family.keys()
         # The block with a copy has an event of its original, and a transaction is in one block with
         # its commit.
@@ -257,9 +260,9 @@ class _Teller(Places):
         places = tuple(
             (Lane(message, queue.name), entry.place) for message, queue, entry in self.entries()
         )
-        told_too = (
-            *consequences, *map(Consequence, replay_of(event)), *map(Consequence, self._of(event))
-        )  # fmt: skip
+        asked = self._askers.words(event) if self._askers is not None else ""
+        more = (*replay_of(event), *self._of(event), *filter(None, [asked]))
+        told_too = (*consequences, *map(Consequence, more))
         self.steps.append(Step(event, text, told, told_too, "", places))
 
     def _of(self, event: Event) -> Iterator[str]:

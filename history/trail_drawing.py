@@ -78,10 +78,11 @@ def svg(told: Trail) -> str:
     width = words_at + _TEXT_WIDTH
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img">',
-        _STYLE,
-        f'<rect class="paper" width="{width}" height="{height}"/>',
-        f'<text class="title" x="16" y="30">{_text(_title(told))}</text>',
+        f'width="{width}" height="{height}" role="img" '
+        'font-family="system-ui, sans-serif" font-size="13" fill="#1c2430">',
+        _DARK,
+        f'<rect class="paper" fill="#ffffff" width="{width}" height="{height}"/>',
+        f'<text {_look("title")} x="16" y="30">{_text(_title(told))}</text>',
         *_legend(16),
     ]
     for number, spans in enumerate(lanes):
@@ -91,21 +92,30 @@ def svg(told: Trail) -> str:
         parts += _row(step, before, _y(number), words_at, lanes)
     bottom = _y(len(told.steps))
     for text in _ending(told):
-        parts.append(f'<text class="now" x="{words_at}" y="{bottom}">{_text(text)}</text>')
+        parts.append(f'<text {_look("now")} x="{words_at}" y="{bottom}">{_text(text)}</text>')
         bottom += 30
     parts.append("</svg>")
     return "\n".join(parts)
 
 
-_STYLE: Final = """<style>
-text { font: 13px system-ui, sans-serif; fill: #1c2430 }
-.paper { fill: #ffffff } .title { font-size: 18px; font-weight: 600 }
-.time { font: 12px ui-monospace, monospace } .gap { fill: #6b7685; font-size: 12px }
-.kind { font-weight: 600 } .words { fill: #475160; font-size: 12px }
-.now { font-weight: 600 } .bar { stroke: none }
+_LOOKS: Final = {
+    "title": 'font-size="18" font-weight="600"',
+    "time": 'font-family="ui-monospace, monospace" font-size="12"',
+    "gap": 'fill="#6b7685" font-size="12"',
+    "kind": 'font-weight="600"',
+    "words": 'fill="#475160" font-size="12"',
+    "now": 'font-weight="600"',
+}
+"""The attributes of each class of texts: a policy may refuse the styles of a drawing."""
+_DARK: Final = """<style>
 @media (prefers-color-scheme: dark) {
 text { fill: #e6eaf0 } .paper { fill: #14181f } .gap, .words { fill: #9aa6b6 } }
 </style>"""
+
+
+def _look(name: str) -> str:
+    """Return the attributes of a class of texts."""
+    return f'class="{name}" {_LOOKS[name]}'
 
 
 def _title(told: Trail) -> str:
@@ -129,8 +139,8 @@ def _y(number: int) -> int:
 
 def _legend(x: int) -> Iterator[str]:
     for place, colour in COLOURS.items():
-        yield f'<rect class="bar" x="{x}" y="46" width="14" height="14" fill="{colour}"/>'
-        yield f'<text class="words" x="{x + 20}" y="58">{_text(place)}</text>'
+        yield f'<rect x="{x}" y="46" width="14" height="14" fill="{colour}"/>'
+        yield f'<text {_look("words")} x="{x + 20}" y="58">{_text(place)}</text>'
         x += 34 + 8 * len(place)
 
 
@@ -146,7 +156,7 @@ def _lane(spans: Spans, x: int) -> Iterator[str]:
             top, bottom = _y(begun), _y(number) - (0 if not at_end else _ROW // 2)
             name = printable(f"message {spans.lane.message} in queue {spans.lane.queue}: {place}")
             yield (
-                f'<rect class="bar" x="{x - 6}" y="{top}" width="12" height="{bottom - top}" '
+                f'<rect x="{x - 6}" y="{top}" width="12" height="{bottom - top}" '
                 f'fill="{COLOURS.get(place, "#777777")}"><title>{_text(name)}</title></rect>'
             )
         begun = number
@@ -157,10 +167,10 @@ def _row(step: Step, before: Step | None, y: int, x: int, lanes: Sequence[Spans]
     time = step.told["time"]
     shown = moment(time)
     day = shown[:11] if before is None or moment(before.told["time"])[:11] != shown[:11] else ""
-    yield f'<text class="time" x="16" y="{y + 4}">{day}{shown[11:]}</text>'
+    yield f'<text {_look("time")} x="16" y="{y + 4}">{day}{shown[11:]}</text>'
     if before is not None and before.told["time"] != time:
         gap = between(before.told["time"], time)
-        yield f'<text class="gap" x="16" y="{y + 20 - _ROW // 2 - 4}">{gap}</text>'
+        yield f'<text {_look("gap")} x="16" y="{y + 20 - _ROW // 2 - 4}">{gap}</text>'
     for number, spans in enumerate(lanes):
         if spans.lane.message == step.told["message"] and (
             not step.told["queue"] or spans.lane.queue == step.told["queue_name"]
@@ -170,11 +180,11 @@ def _row(step: Step, before: Step | None, y: int, x: int, lanes: Sequence[Spans]
     attempt = f", attempt {step.told['delivery_count']}" if step.told["delivery_count"] else ""
     words = "; ".join((step.text, *(each.text for each in step.consequences)))
     yield (
-        f'<text class="kind" x="{x}" y="{y}">{_text(step.told["kind"])}{attempt}'
-        f'<tspan class="words"> event {step.event.lsn}</tspan></text>'
+        f'<text {_look("kind")} x="{x}" y="{y}">{_text(step.told["kind"])}{attempt}'
+        f"<tspan {_look('words')}> event {step.event.lsn}</tspan></text>"
     )
     yield (
-        f'<text class="words" x="{x}" y="{y + 17}">{_text(_cut(words))}'
+        f'<text {_look("words")} x="{x}" y="{y + 17}">{_text(_cut(words))}'
         f"<title>{_text(words)}</title></text>"
     )
 

@@ -37,6 +37,7 @@ from daybook.journal.blocks.layout import RowLayout, check_layout
 from daybook.journal.blocks.written import Written
 from daybook.journal.disk import Disk, File, write_all
 from daybook.journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
+from daybook.journal.places import Place
 from daybook.journal.segments.repair import Repair, Tail, find_tail, footer_entry
 from daybook.journal.segments.segment import (
     NEXT_IS_MISSING,
@@ -203,6 +204,11 @@ class Journal:
     def durable_lsn(self) -> int:
         """The highest LSN that survives a power cut; 0 if none."""
         return self.next_lsn - 1
+
+    @property
+    def place(self) -> Place:
+        """Where the next block begins; BEFORE_ALL if there is no segment."""
+        return Place(segment_first_lsn(self._name) or 0, self._offset)
 
     @property
     def segment(self) -> str:
@@ -433,7 +439,6 @@ class Journal:
         level = max(level, self._level)
         header_bytes = segment_header_bytes(len(layout), level)
         size = max(self._segment_bytes, header_bytes + block_bytes + footer_bytes(1))
-        file = self._reserve_file(size)
         header = pack_segment_header(
             first_lsn=self.next_lsn,
             data_id=self.data_id,
@@ -444,20 +449,25 @@ class Journal:
             flags=self._segment_flags,
         )
         assert len(header) == header_bytes
+        self._begin_segment(header, size, level)
+
+    def _begin_segment(self, header: bytes, size: int, level: int) -> None:
+        """Seal the newest segment and begin the next one, with this header."""
+        file = self._reserve_file(size)
         write_all(file, header, 0)
         file.fdatasync()
         if not self._sealed:
             # The reserve's name must be durable too: a sealed segment without a successor counts as
             # damage.
             self._disk.sync_directory()
-            self._seal()
+            self._seal(self._footer())
         name = segment_name(self.next_lsn)
         self._disk.rename(RESERVE_NAME, name)
         self._disk.sync_directory()
         if self._file is not None:
             self._file.close()
         self._file, self._name, self._capacity = file, name, file.size()
-        self._offset, self._entries, self._sealed = header_bytes, bytearray(), False
+        self._offset, self._entries, self._sealed = len(header), bytearray(), False
         self._shared = 0
         self._level = level
         self._segment_flags = 0
@@ -483,9 +493,8 @@ class Journal:
         self.disk_full = None
         return file
 
-    def _seal(self) -> None:
-        """Write the footer into the space kept for it, and truncate the file behind it."""
-        assert self._file is not None
+    def _footer(self) -> bytes:
+        """Return the footer of the newest segment."""
         packed = pack_footer(
             self._entries,
             footer_offset=self._offset,
@@ -494,6 +503,11 @@ class Journal:
             salt=self._codec.salt,
         )
         assert len(packed) == self._footer_bytes(0)
+        return packed
+
+    def _seal(self, packed: bytes) -> None:
+        """Write the footer into the space kept for it, and truncate the file behind it."""
+        assert self._file is not None
         assert self._offset + len(packed) <= self._capacity
         write_all(self._file, packed, self._offset)
         # Sync before the file gets shorter: a short file without a footer is then always damage.

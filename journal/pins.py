@@ -29,7 +29,7 @@ from typing import Final
 
 from daybook.journal.blocks.format import FIRST_LSN, NAME_DIGITS
 from daybook.journal.data_directory import LOCK, PINS
-from daybook.journal.pin_folder import PinFolder
+from daybook.journal.reader_folder import ReaderFolder
 
 PIN_SUFFIX: Final = ".pin"
 LEASE_SUFFIX: Final = ".lease"
@@ -63,7 +63,7 @@ class Pin:
         if not (Path(directory) / LOCK).exists():
             return
         # A reader works without a pin if it cannot create one.
-        with suppress(OSError), closing(PinFolder(directory, make=True)) as folder:
+        with suppress(OSError), closing(ReaderFolder(directory, PINS, make=True)) as folder:
             folder.lock(fcntl.LOCK_SH)
             self._create(folder)
 
@@ -88,7 +88,7 @@ class Pin:
         """
         if not self.is_set or lsn <= self.lsn:
             return
-        with suppress(OSError), closing(PinFolder(self._directory, make=False)) as folder:
+        with suppress(OSError), closing(ReaderFolder(self._directory, PINS, make=False)) as folder:
             folder.lock(fcntl.LOCK_SH | fcntl.LOCK_NB)
             old, lsn_before = self._name, self.lsn
             self.lsn = lsn
@@ -102,12 +102,12 @@ class Pin:
         """Release everything; may be called again."""
         if not self.is_set:
             return
-        with suppress(OSError), closing(PinFolder(self._directory, make=False)) as folder:
+        with suppress(OSError), closing(ReaderFolder(self._directory, PINS, make=False)) as folder:
             folder.remove(self._name)
         os.close(self._descriptor)
         self._descriptor = -1
 
-    def _create(self, folder: PinFolder) -> None:
+    def _create(self, folder: ReaderFolder) -> None:
         while True:
             try:
                 descriptor = folder.create(self._name)
@@ -156,7 +156,7 @@ class Lease:
     @property
     def until(self) -> int:
         """The time at which the lease ends, 0 if it does not exist (any more)."""
-        with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
+        with suppress(OSError), closing(ReaderFolder(self.directory, PINS, make=False)) as folder:
             return max((until for _, until, _ in self._files(folder)), default=0)
         return 0
 
@@ -171,7 +171,7 @@ class Lease:
         if not (Path(self.directory) / LOCK).exists():
             return False
         name = self._file(lsn, until)
-        with suppress(OSError), closing(PinFolder(self.directory, make=True)) as folder:
+        with suppress(OSError), closing(ReaderFolder(self.directory, PINS, make=True)) as folder:
             folder.lock(fcntl.LOCK_SH)
             before = [found for _, _, found in self._files(folder) if found != name]
             with suppress(FileExistsError):
@@ -187,7 +187,7 @@ class Lease:
         Returns False if the lease has already ended; its segments may have been removed. Waits as
         `take` does.
         """
-        with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
+        with suppress(OSError), closing(ReaderFolder(self.directory, PINS, make=False)) as folder:
             folder.lock(fcntl.LOCK_SH)
             # Others may renew the lease at the same time; each failed attempt means that one did.
             while files := self._files(folder):
@@ -201,14 +201,14 @@ class Lease:
 
     def release(self) -> None:
         """Release everything; may be called again, also after the lease ended."""
-        with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:
+        with suppress(OSError), closing(ReaderFolder(self.directory, PINS, make=False)) as folder:
             for _, _, name in self._files(folder):
                 folder.remove(name)
 
     def _file(self, lsn: int, until: int) -> str:
         return f"{lsn:0{NAME_DIGITS}d}-{until:0{NAME_DIGITS}d}-{self.name}{LEASE_SUFFIX}"
 
-    def _files(self, folder: PinFolder) -> list[tuple[int, int, str]]:
+    def _files(self, folder: ReaderFolder) -> list[tuple[int, int, str]]:
         """Return LSN, end and name of the lease's files; more than one only for moments."""
         return [
             (int(match[1]), int(match[2]), match[0])
@@ -234,11 +234,11 @@ def holding_off_pins(directory: Path | str, now: int | None = None) -> Iterator[
 
     Use it only while segments are removed, because readers wait meanwhile.
     """
-    with closing(PinFolder(directory, make=True)) as folder:
+    with closing(ReaderFolder(directory, PINS, make=True)) as folder:
         yield _lowest(folder, now) if _is_ours(folder) else FIRST_LSN
 
 
-def _is_ours(folder: PinFolder) -> bool:
+def _is_ours(folder: ReaderFolder) -> bool:
     """Lock the folder exclusively; return False if a pin is being created or moved."""
     try:
         folder.lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -247,7 +247,7 @@ def _is_ours(folder: PinFolder) -> bool:
     return True
 
 
-def _lowest(folder: PinFolder, now: int | None) -> int:
+def _lowest(folder: ReaderFolder, now: int | None) -> int:
     """Return the lowest LSN of pins and leases in use; removes those that are not."""
     lowest = NO_PIN
     for name in folder.names():
@@ -277,7 +277,7 @@ def _lsn_of(name: str) -> int | None:
     return int(digits)
 
 
-def _is_alive(folder: PinFolder, name: str) -> bool:
+def _is_alive(folder: ReaderFolder, name: str) -> bool:
     """Return whether a process holds the pin; removes the pin if none does."""
     try:
         descriptor = folder.open(name)

@@ -14,8 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
-from tempfile import TemporaryDirectory
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -28,6 +27,7 @@ from daybook.pipeline.planning import Source
 from daybook.pipeline.reading import reading
 from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema, check_columns
 from daybook.pipeline.selection import EVERYTHING, Selection
+from daybook.scratch_folders import scratch_folder
 
 BATCH_ROWS: Final = 1 << 16
 MEMORY_MOST: Final = 2 << 30
@@ -40,6 +40,11 @@ MEMORY_LEAST: Final = 256 << 20
 INTERRUPT_SECONDS: Final = 0.1
 """How long to wait for an interrupted query to end before interrupting it again."""
 
+NO_EXTENSIONS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+}  # fmt: skip
+"""Settings of DuckDB: it has what was built in, and loads nothing else."""
 _NUMBERED: Final = "daybook_part_"
 Answer = TypeVar("Answer")
 
@@ -48,6 +53,21 @@ def memory_bytes() -> int:
     """Return the default number of bytes that DuckDB may use before it spills to disk."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(max(whole // MEMORY_SHARE, MEMORY_LEAST), MEMORY_MOST)
+
+
+class Limits(NamedTuple):
+    """The limits of a query besides memory; 0 leaves one to DuckDB.
+
+    `spill_bytes` is the most that it may write into its temporary directory, `batch_rows` the
+    number of rows of an answer that are made at a time.
+    """
+
+    threads: int = 0
+    spill_bytes: int = 0
+    batch_rows: int = BATCH_ROWS
+
+
+NO_LIMITS: Final = Limits()
 
 
 class Pulled:
@@ -80,17 +100,23 @@ class DuckEngine:
 
     name: Final = "embedded"
 
-    def __init__(self, memory: int = 0) -> None:
+    def __init__(self, memory: int = 0, limits: Limits = NO_LIMITS) -> None:
         """`memory` is in bytes; above it tables and sorts spill to disk. 0 is the default."""
+        self._limits: Final = limits
         self._resources: Final = ExitStack()
         # DuckDB misses some Ctrl-C; the calling thread sees all, because it only waits for this
         # one.
         self._runner: Final = self._resources.enter_context(ThreadPoolExecutor(1, "daybook-duckdb"))
-        spill = self._resources.enter_context(TemporaryDirectory(prefix="daybook-"))
+        spill = self._resources.enter_context(scratch_folder("sql"))
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": f"{(memory or memory_bytes()) >> 10}KiB",
-            "temp_directory": spill,
+            "temp_directory": str(spill),
+            **NO_EXTENSIONS,
         }
+        if limits.threads:
+            config["threads"] = limits.threads
+        if limits.spill_bytes:
+            config["max_temp_directory_size"] = f"{limits.spill_bytes >> 10}KiB"
         self.connection: Final = self._resources.enter_context(duckdb.connect(config=config))
         self.connection.execute("SET TimeZone = 'UTC'")
         # Names in queries are tables, never variables of this program.
@@ -214,7 +240,9 @@ class DuckEngine:
     def reader(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema of a result, and its batches."""
         self._put_away()
-        reader = self._run(lambda: self.connection.sql(sql).to_arrow_reader(BATCH_ROWS))
+        reader = self._run(
+            lambda: self.connection.sql(sql).to_arrow_reader(self._limits.batch_rows)
+        )
         self._reader = reader
         return reader.schema, self._told(reader)
 

@@ -33,6 +33,7 @@ from daybook.journal.blocks.format import (
     Damage,
     segment_first_lsn,
 )
+from daybook.journal.confirmed import UNBOUNDED
 from daybook.journal.disk import Disk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
 from daybook.journal.segments.reader import read_blocks
@@ -49,6 +50,7 @@ from daybook.pipeline.naming import NO_NAMES, NameTables
 from daybook.pipeline.selection import Selection, SelectionError
 from daybook.recovery.readonly import journal_disk
 
+LSN_MOST: Final = 1 << 62
 SPLIT_BYTES: Final = 16 << 20
 UNWANTED_BYTES_MAX: Final = 1 << 16
 """Unwanted blocks between two ranges are read too if they are smaller than this."""
@@ -298,9 +300,14 @@ class _Planner:
         """Return the footer entries of a segment, and the hash of its last block if known."""
         try:
             footer = segment.footer()
-            return np.frombuffer(footer.packed_entries, ENTRY), footer.last_hash
         except Damage:
             return self._walk(segment.name, following), b""
+        entries = np.frombuffer(footer.packed_entries, ENTRY)
+        if following is None:
+            # A sealed segment may end with events that the cluster of a node has not confirmed.
+            confirmed = min(getattr(self._disk, "confirmed_lsn", UNBOUNDED), LSN_MOST)
+            entries = entries[entries["first_lsn"] + entries["event_count"] <= confirmed + 1]
+        return entries, footer.last_hash
 
     def _lies_outside(self, name: str, following: int) -> bool:
         first = segment_first_lsn(name) or 0

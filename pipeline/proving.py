@@ -10,9 +10,7 @@ Fault model: any object may be missing, cut short or changed. Must never know it
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -45,6 +43,7 @@ from daybook.pipeline.proof import (
     decode_proof,
     zstd_version,
 )
+from daybook.scratch_folders import scratch_folder
 
 BATCH_ROWS: Final = 1 << 16
 
@@ -162,7 +161,7 @@ class _Prover:
 
     def _rows(self, segment: ArchivedSegment, rebuilder: Rebuilder) -> None:
         """Check the rows of all files of a segment."""
-        with _temporary_folder() as folder:
+        with scratch_folder("parquet") as folder:
             for file in segment.files:
                 url = self._archive.url_of(file.path)
                 local = folder / "fetched"
@@ -260,12 +259,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, Damage):
         return str(error)
     return f"it cannot be read as Parquet: {' '.join(str(error).split())}"
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="daybook-parquet-") as folder:
-        yield Path(folder)
 
 
 def restore(
@@ -374,7 +367,7 @@ def _blocks_of(
     archive: ParquetArchive, segment: ArchivedSegment, proof: Proof, names: NameTables
 ) -> Iterator[RebuiltBlock]:
     rebuilder = Rebuilder(proof, names)
-    with _temporary_folder() as folder:
+    with scratch_folder("parquet") as folder:
         for file in segment.files:
             archive.fetch(file, folder / "fetched")
             for table in tables_of(folder / "fetched"):

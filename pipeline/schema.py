@@ -51,10 +51,34 @@ APPLICATION_PROPERTIES: Final = pa.map_(pa.string(), APPLICATION_PROPERTY)
 
 DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
 
-_SPARK_NAMES: Final = {
-    pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.bool_(): "boolean",
-    pa.string(): "string", pa.binary(): "binary", pa.float64(): "double", TIME_TYPE: "timestamp",
-}  # fmt: skip
+
+class TypeForms(NamedTuple):
+    """How an engine writes types: the names of simple ones, and the forms of those with parts."""
+
+    simple: dict[pa.DataType, str]
+    field: str
+    between_fields: str
+    struct: str
+    map: str
+    list: str
+
+
+SPARK: Final = TypeForms(
+    {
+        pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.bool_(): "boolean",
+        pa.string(): "string", pa.binary(): "binary", pa.float64(): "double",
+        TIME_TYPE: "timestamp",
+    },
+    "{}:{}", ",", "struct<{}>", "map<{},{}>", "array<{}>",
+)  # fmt: skip
+DUCK: Final = TypeForms(
+    {
+        pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.bool_(): "BOOLEAN",
+        pa.string(): "VARCHAR", pa.binary(): "BLOB", pa.float64(): "DOUBLE",
+        TIME_TYPE: "TIMESTAMPTZ",
+    },
+    '"{}" {}', ", ", "STRUCT({})", "MAP({}, {})", "{}[]",
+)  # fmt: skip
 
 
 class SchemaError(SelectionError):
@@ -180,19 +204,19 @@ def arrow_schema(names: Iterable[str], *, encoded: bool = False) -> pa.Schema:
 
 def spark_ddl(names: Iterable[str]) -> str:
     """Return the schema of these columns for Spark, as DDL."""
-    return ", ".join(f"{name} {spark_type(BY_NAME[name].type)}" for name in names)
+    return ", ".join(f"{name} {type_name(BY_NAME[name].type, SPARK)}" for name in names)
 
 
-def spark_type(kind: pa.DataType) -> str:
-    """Return the name that Spark has for a type."""
+def type_name(kind: pa.DataType, forms: TypeForms) -> str:
+    """Return the name that an engine has for a type."""
     if pa.types.is_struct(kind):
-        fields = [f"{each.name}:{spark_type(each.type)}" for each in kind]
-        return f"struct<{','.join(fields)}>"
+        fields = (forms.field.format(each.name, type_name(each.type, forms)) for each in kind)
+        return forms.struct.format(forms.between_fields.join(fields))
     if pa.types.is_map(kind):
-        return f"map<{spark_type(kind.key_type)},{spark_type(kind.item_type)}>"
+        return forms.map.format(type_name(kind.key_type, forms), type_name(kind.item_type, forms))
     if pa.types.is_list(kind):
-        return f"array<{spark_type(kind.value_type)}>"
-    return _SPARK_NAMES[kind]
+        return forms.list.format(type_name(kind.value_type, forms))
+    return forms.simple[kind]
 
 
 def stored(names: Iterable[str]) -> tuple[str, ...]:

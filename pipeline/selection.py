@@ -5,16 +5,16 @@ work. Must never know files or Arrow.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from daybook.engine.facts.events import BY_NAME
 from daybook.errors import DaybookError
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+from daybook.times import parse_time
 
 
 class SelectionError(DaybookError, ValueError):
@@ -50,12 +50,14 @@ OPTIONS: Final = ("kinds", "queues", "addresses", "message", "lsn", "time")
 
 
 def from_options(options: Mapping[str, str]) -> Selection:
-    """Read a selection from options; lists are separated by commas, spans are `FROM..TO`.
+    """Read a selection from options; lists are separated by commas, spans are `FROM..TO`, and times
+    are written as on the command line.
 
     Raises SelectionError.
     """
     from_lsn, to_lsn = _span("lsn", options.get("lsn", ""), _lsn)
-    since, until = _span("time", options.get("time", ""), parse_time)
+    of_now = partial(_time, now=datetime.now(UTC))
+    since, until = _span("time", options.get("time", ""), of_now)
     return Selection(
         kinds=parse_kinds(_listed(options.get("kinds", ""))),
         queues=_listed(options.get("queues", "")),
@@ -82,20 +84,12 @@ def parse_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def parse_time(text: str) -> int:
-    """Parse a time like 2026-11-20T14:05 to microseconds since 1970 UTC; UTC unless it has a zone.
-
-    Raises SelectionError.
-    """
+def _time(text: str, now: datetime) -> int:
+    """Return microseconds since 1970 UTC. Raises SelectionError."""
     try:
-        when = datetime.fromisoformat(text)
+        return parse_time(text, now)
     except ValueError as error:
-        raise SelectionError(
-            f"'{text}' is not a time; write it like 2026-11-20T14:05:30, which is UTC"
-        ) from error
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return (when - EPOCH) // timedelta(microseconds=1)
+        raise SelectionError(str(error)) from error
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -52,6 +52,10 @@ class BrokerPort(Protocol):
         """Whether a consumer receives from a direct address."""
         ...
 
+    def is_waypoint(self, sender: int) -> bool:
+        """Whether a link leads to an address whose messages pass through queues of brokers."""
+        ...
+
     def roles_of(self, user: str) -> Collection[str]:
         """Return the roles that a user has now."""
         ...
@@ -330,6 +334,23 @@ class LinkRow(NamedTuple):
     memory_bytes: int = 0
 
 
+class SessionRow(NamedTuple):
+    """A session of a peer on its connection, for administrators, in a protocol that has sessions.
+
+    `number` is that of its links. `incoming_window` transfers may still come, and
+    `outgoing_window` may still leave. Deliveries to the peer, and from it, are `unsettled`; frames
+    with `waiting_bytes` wait for the window of the peer.
+    """
+
+    number: int
+    links: int
+    incoming_window: int
+    outgoing_window: int
+    unsettled: int
+    unsettled_by_peer: int
+    waiting_bytes: int
+
+
 class LinkCounts(NamedTuple):
     """How many sessions and links a connection has; those of coordinators send."""
 
@@ -453,6 +474,11 @@ class MessagingSession(Session, Protocol):
     def link_rows(self, first: int, count: int) -> list[LinkRow]:
         """Return so many of the links in their order, from one on; all are `link_counts` of
         them."""
+        ...
+
+    def session_rows(self, first: int, count: int) -> list[SessionRow]:
+        """Return so many of the sessions in their order, from one on; there are none in a protocol
+        without sessions."""
         ...
 
     def authenticated(self, user: str | None, text: str, now: int) -> None:

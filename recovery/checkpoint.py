@@ -197,6 +197,17 @@ def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> 
         restore(path / BASE, data_id, path / INDEX, first)
 
 
+def begin_index(path: Path, disk: Disk, data_id: bytes, notice: Notice) -> None:
+    """Make sure that an indexer can begin: replace an index that does not fit the journal.
+
+    Raises BaseDamaged and IndexUnwritable.
+    """
+    why = _why_not(path, disk, data_id)
+    _check_beginning(path, disk, data_id, usable=not why)
+    if why:
+        _renew(path, disk, data_id, why if (path / INDEX).exists() else "", notice)
+
+
 def must_catch_up(disk: Disk, lsn: int) -> bool:
     """Return whether the index must catch up before it serves, because content was carried.
 

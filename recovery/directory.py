@@ -38,7 +38,7 @@ from daybook.paging.tables.tables import IndexUnwritable
 from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from daybook.recovery.fold import FoldError, fold_block
 from daybook.recovery.last_words import LastWords, Watch, last_words
-from daybook.recovery.strangers import named, strangers
+from daybook.recovery.strangers import wrong_folder
 
 LOCK_WAIT_SECONDS: Final = 5.0
 INDEX_WAIT_SECONDS: Final = 20.0
@@ -173,8 +173,9 @@ class DataDirectory:
         self._lock.release()
 
 
-def _lock(path: Path, disk: RealDisk) -> DirectoryLock:
-    """Take the lock; the writer of a killed broker may hold it a moment longer than the broker."""
+def take_lock(path: Path, disk: RealDisk) -> DirectoryLock:
+    """Take the lock; the writer of a killed broker may hold it a moment longer than the broker.
+    Raises Locked and OSError."""
     deadline = monotonic() + LOCK_WAIT_SECONDS
     while True:
         try:
@@ -340,13 +341,8 @@ def open_directory(
     disk = disk_of(path / JOURNAL)
     indexers = indexers or ProcessIndexers()
     try:
-        foreign = strangers(path, data_id=DATA_ID, journal=JOURNAL)
-        if foreign:
-            raise RecoveryError(
-                f"{path} is not a data directory of Daybook, and it is not empty "
-                f"({named(foreign)}): "
-                "name an empty or a new folder, or the right data directory. Nothing was changed"
-            )
+        if wrong := wrong_folder(path):
+            raise RecoveryError(wrong)
         # Only the broker's user may read messages.
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -355,7 +351,7 @@ def open_directory(
         ) from error
     try:
         with ExitStack() as undoing:
-            lock = _lock(path, disk)
+            lock = take_lock(path, disk)
             undoing.callback(lock.release)
             with owning_index(path, _patience(notice)):
                 # While the index is owned here, the indexer of a killed broker is gone, and no

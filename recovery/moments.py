@@ -9,7 +9,6 @@ while a broker runs on the directory. Writes only to a temporary directory.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from daybook.engine.state.state import State
@@ -27,6 +26,7 @@ from daybook.paging.snapshots.snapshots import restore_nearest
 from daybook.paging.tables.tables import open_for_reading
 from daybook.recovery.fold import fold_block
 from daybook.recovery.signing.export_proof import range_of
+from daybook.scratch_folders import scratch_folder
 
 
 @contextmanager
@@ -45,8 +45,8 @@ def state_at(
     folded. Raises JournalError, FoldError, BaseDamaged, IndexDamaged, IndexUnwritable, StoreError
     and OSError.
     """
-    with TemporaryDirectory(prefix="daybook-read-") as folder:
-        course = Course(directory, disk, lsn, Path(folder) / INDEX, note)
+    with scratch_folder("read") as folder:
+        course = Course(directory, disk, lsn, folder / INDEX, note)
         with course.state_at(lsn, progress) as state:
             yield state
 

@@ -7,17 +7,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from daybook.engine.state.state import State
+from daybook.journal.confirmed import ConfirmedDisk, is_bounded
 from daybook.journal.data_directory import INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import NoJournal
+from daybook.journal.segments.segment import segment_names
 from daybook.recovery.moments import Course
+from daybook.scratch_folders import scratch_folder
 
 
-def journal_disk(directory: Path) -> RealDisk:
-    """Return the disk of a data directory's journal; raises NoJournal if there is none."""
+def journal_disk(directory: Path, *, whole: bool = False) -> RealDisk:
+    """Return the disk of a data directory's journal; raises NoJournal if there is none.
+
+    That of a node of a cluster ends for readers behind what is confirmed, unless they want to
+    check the `whole` of it.
+    """
     path = directory / JOURNAL
     if not path.is_dir():
         raise NoJournal(
@@ -25,7 +31,25 @@ def journal_disk(directory: Path) -> RealDisk:
             f"directory "
             "given to 'daybook serve --data'"
         )
-    return RealDisk(path)
+    return RealDisk(path) if whole or not is_bounded(directory) else ConfirmedDisk(directory)
+
+
+def opened(directory: Path, *, whole: bool = False) -> RealDisk:
+    """Return the disk of a data directory's journal, whose segments must all be files. Raises
+    NoJournal."""
+    disk = journal_disk(directory, whole=whole)
+    for name in segment_names(disk):
+        if not (disk.path / name).is_file():
+            raise NoJournal(
+                f"{disk.path / name} is not a file, but has the name of a segment; move it away,"
+                " and restore the segment of that name from a backup if there was one"
+            )
+    return disk
+
+
+def used_bytes(disk: RealDisk) -> int:
+    """Return the bytes to read; too many by the reserved space of the newest segment."""
+    return sum((disk.path / name).stat().st_size for name in segment_names(disk))
 
 
 @contextmanager
@@ -34,7 +58,7 @@ def newest_state(directory: Path) -> Iterator[tuple[State, int]]:
     index. Raises the errors of `recovery.moments.state_at`.
     """
     disk = journal_disk(directory)
-    with TemporaryDirectory(prefix="daybook-read-") as folder:
-        course = Course(directory, disk, sys.maxsize, Path(folder) / INDEX, lambda _: None)
+    with scratch_folder("read") as folder:
+        course = Course(directory, disk, sys.maxsize, folder / INDEX, lambda _: None)
         with course.state_at(sys.maxsize) as state:
             yield state, course.index.lsn

@@ -8,13 +8,24 @@ only files that can be there before a first start.
 from pathlib import Path
 from typing import Final
 
-from daybook.journal.data_directory import CONFIG, INDEX_LOCK, JOURNAL, LAST_WORDS, LOCK, USERS
+from daybook.journal.data_directory import (
+    CONFIG,
+    CUT,
+    DATA_ID,
+    INDEX_LOCK,
+    JOURNAL,
+    LAST_WORDS,
+    LOCK,
+    NODE,
+    NODE_SOCKET,
+    USERS,
+)
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
 
 FIRST: Final = frozenset(
     {
-        LOCK, LAST_WORDS, JOURNAL, INDEX_LOCK, USERS, CONFIG,
+        LOCK, LAST_WORDS, JOURNAL, INDEX_LOCK, USERS, CONFIG, NODE, NODE_SOCKET, CUT,
         "lost+found", ".snapshot", ".keep", ".gitkeep",
     }
 )  # fmt: skip
@@ -39,6 +50,18 @@ def strangers(path: Path, *, data_id: str, journal: str) -> list[str]:
     if inside.is_dir() and any(inside.iterdir()):
         found.add(journal)
     return sorted(found)
+
+
+def wrong_folder(path: Path) -> str:
+    """Return why a folder cannot become a data directory; "" if it can, or is one. Raises
+    OSError."""
+    foreign = strangers(path, data_id=DATA_ID, journal=JOURNAL)
+    if not foreign:
+        return ""
+    return (
+        f"{path} is not a data directory of Daybook, and it is not empty ({named(foreign)}): name"
+        " an empty or a new folder, or the right data directory. Nothing was changed"
+    )
 
 
 def named(names: list[str]) -> str:

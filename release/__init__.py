@@ -8,6 +8,7 @@ components       the bill of materials (CycloneDX)
 changelog        the sections of CHANGELOG.md
 manuals          manual pages and completions of the commands
 artifacts        what is published: wheels, sources, manuals, sums
+site             the site of the documentation
 vulnerabilities  asks whether locked versions have known vulnerabilities
 
 `lockfile` and `installation` run before anything is installed: they use the standard library alone.

@@ -35,6 +35,7 @@ SPDX: Final = {
     "http://www.apache.org/licenses/LICENSE-2.0": "Apache-2.0",
     "BSD": "BSD-3-Clause",
     "MIT License": "MIT",
+    "MIT Licence": "MIT",
     "MIT license": "MIT",
     "The MIT License": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",

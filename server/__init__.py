@@ -22,5 +22,7 @@ Modules:
 - `process`: The process of a broker: logs, signals, descriptors, memory and disk of the machine.
 - `rights`: Puts the permissions of the configuration in force for the users of a broker.
 - `service`: The broker as a process: start, serve, reload, stop.
+- `standbys`: The door from the server to the room `replication`: imported only where there is a
+  [replication].
 - `users`: Users: their logins, and records of refusals.
 """

@@ -42,7 +42,8 @@ class Doors(Protocol):
 
 
 class Ending:
-    """Stops the parts of a broker. `why_not` says why the stop is not durable, if so."""
+    """Stops the parts of a broker. `on_closed` is called when the journal is closed after a clean
+    stop; `why_not` says why the stop is not durable, if so."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Ending:
         signing: Signing,
         guard: Guard,
         *,
+        on_closed: Callable[[ProcessWriter], None],
         on_unreadable: Callable[[StoreError], None],
         why_not: Callable[[], str],
     ) -> None:
@@ -60,6 +62,7 @@ class Ending:
         self._indexing: Final = indexing
         self._signing: Final = signing
         self._guard: Final = guard
+        self._on_closed: Final = on_closed
         self._on_unreadable: Final = on_unreadable
         self._why_not: Final = why_not
         self.has_stopped = False
@@ -87,6 +90,7 @@ class Ending:
         # Batches that wait because of a full disk are retried once, and then given up.
         self._writer.close(max(0.5, self._seconds_left()))
         if self.has_stopped:
+            self._on_closed(self._writer)
             await self._finish_index()
         await self._signing.finish(self._seconds_left() if self.has_stopped else 0.0)
         self._indexing.close()

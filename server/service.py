@@ -25,6 +25,7 @@ from daybook.engine.queues.queue import ContentError, StoreError
 from daybook.engine.settings.permissions import Rules
 from daybook.engine.settings.setting_keys import FAIL
 from daybook.journal.blocks.trust import limit_blocks
+from daybook.journal.confirmed import forget_mark
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
@@ -40,6 +41,7 @@ from daybook.server.config_keys.options import STOP
 from daybook.server.configuration import filter_parser
 from daybook.server.configuration.config import Config, ConfigError, check_archive
 from daybook.server.configuration.config_changes import changes, effective
+from daybook.server.configuration.console_section import command_of
 from daybook.server.configuration.host_config import all_names, limits_of
 from daybook.server.configuration.signing_config import check_signing
 from daybook.server.configuring import Configuring, StartError
@@ -47,6 +49,7 @@ from daybook.server.connectors.connectors import Connectors
 from daybook.server.connectors.line import Surroundings
 from daybook.server.ending import Ending
 from daybook.server.foreign.taking_over import load_users
+from daybook.server.history.alone import Alone
 from daybook.server.history.data_directory_session import Journaling, attach, look_at_lock
 from daybook.server.history.indexing import Indexing, catalog_headers_of
 from daybook.server.history.retention import Retention
@@ -57,12 +60,14 @@ from daybook.server.hub.memory_limits import engine_options
 from daybook.server.monitoring.disk_watch import DiskWatch
 from daybook.server.monitoring.status_view import BrokerMonitoring, Phase
 from daybook.server.network.administrators import Administrators
+from daybook.server.network.broker_premises import BrokerPremises
 from daybook.server.network.connection_checks import ConnectionChecks
 from daybook.server.network.entrances import Entrances
 from daybook.server.network.layers.certificates import TlsError
 from daybook.server.network.listeners import Acceptor
 from daybook.server.network.onlookers import Onlookers
 from daybook.server.process import logs
+from daybook.server.process.companion import Companion
 from daybook.server.process.descriptors import TooFewDescriptors
 from daybook.server.process.guard import Guard
 from daybook.server.process.heap import Heap, malloc_trim
@@ -80,6 +85,7 @@ CLOCK_STEP_US: Final = 500_000
 CHUNK_CACHE_BYTES: Final = 4 * 1024 * 1024
 """Size of the cache of blocks for large messages: a block serves several chunks."""
 CONTROL_SECONDS: Final = 5.0  # between two checks of control socket and lock file
+CLUSTER_SECONDS: Final = 1.0  # between two questions to the node of a cluster
 BACKGROUND_SECONDS: Final = 5.0
 """How long a stop waits for cancelled background work to end."""
 SLOW_DISK_SECONDS: Final = 10.0
@@ -91,6 +97,7 @@ NOT_DURABLE: Final = (
 )
 
 FAILED: Final = 1
+CONSOLE: Final = "console"
 
 log = logs.logger("service")
 
@@ -99,9 +106,10 @@ def run(
     config: Config,
     reload: Callable[[], Config] | None = None,
     disk_of: Callable[[Path], RealDisk] = RealDisk,
+    cluster: Alone | None = None,
 ) -> int:
     """Serve until told to stop; return the exit code. `reload` reads a new configuration; `disk_of`
-    makes the disk that the journal is written to."""
+    makes the disk that the journal is written to; `cluster` is the one that this broker leads."""
     # Messages, users and logs are only for the broker's user, whatever the umask was.
     os.umask(0o077)
     # A broker must be able to read its own blocks, however large.
@@ -118,7 +126,10 @@ def run(
             Journaling(config, disk_of) as journaling,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(Service(config, reload, journaling, guard).run())
+            if cluster is None:
+                forget_mark(journaling.directory.path)
+            service = Service(config, reload, journaling, guard, cluster or Alone())
+            return runner.run(service.run())
     except (
         ConfigError, StartError, JournalError, RecoveryError, UsersError, TooFewDescriptors
     ) as error:  # fmt: skip
@@ -135,8 +146,10 @@ class Service:
         reload: Callable[[], Config] | None,
         journaling: Journaling,
         guard: Guard,
+        cluster: Alone,
     ) -> None:
         self.config = config
+        self._cluster: Final = cluster
         self._guard: Final = guard
         self._reload: Final = reload
         self._directory: Final = journaling.directory
@@ -146,6 +159,7 @@ class Service:
         self._waiting = 0, 0.0  # the next block to become durable, and since when it waits
         self._stop: Final = asyncio.Event()
         self._supervisor: Final = Supervisor(self._unforeseen)
+        self._console: Final = Companion(CONSOLE)
         self._exit_code = 0
         self._begun = False
         self._acceptors: list[Acceptor] = []
@@ -230,6 +244,7 @@ class Service:
             self.indexing,
             self.signing,
             self._guard,
+            on_closed=self._cluster.closed,
             on_unreadable=self._unreadable,
             why_not=self._what_is_given_up,
         )
@@ -259,6 +274,7 @@ class Service:
         )
         self.onlookers = Onlookers(self.monitoring, clock=_now, schedule=self._schedule_step)
         self.administrators = Administrators(self.hub, self.users, lambda: self.checks.logins, _now)
+        self.premises = BrokerPremises(lambda: self.config, self.users, self._acceptors)
 
     async def _start(self) -> None:
         # Bind before the start is decided, so that a port in use leaves no event in the journal.
@@ -273,6 +289,7 @@ class Service:
         self._control = ControlServer(self.hub, self._directory.path / CONTROL_SOCKET)
         self._control.outgoing = self.connectors
         self._control.acting = self.administrators
+        self._control.premises = self.premises
         self.hub.extra_status = self.status
         await self._control.start()
         self.administrators.control = self._control
@@ -293,6 +310,7 @@ class Service:
             version=VERSION,
             max_connections=self.checks.admission.descriptors.connections_max,
         )
+        self._keep_console()
 
     def _begin_background_work(self, control: ControlServer) -> None:
         run, repeat = self._supervisor.run, self._supervisor.repeat
@@ -304,6 +322,20 @@ class Service:
         repeat("control socket", lambda: CONTROL_SECONDS, control.look)
         repeat("lock", lambda: CONTROL_SECONDS, lambda: look_at_lock(self._directory))
         run("retention", self.retention.run)
+        for name, work in self._cluster.work(self._directory.path).items():
+            repeat(name, lambda: CLUSTER_SECONDS, work)
+
+    def _keep_console(self) -> None:
+        """Start, restart or end the console, as configured."""
+        section = self.config.console
+        command = command_of(section, self.config.broker.data_directory)
+        # A console over TLS is restarted, to read the certificate again.
+        if command == self._console.command and not section.certificate:
+            return
+        self._supervisor.end(CONSOLE)
+        self._console.command = command
+        if command:
+            self._supervisor.run(CONSOLE, self._console.run)
 
     def _listen_to_writer(self) -> None:
         writer = self._writer
@@ -312,6 +344,7 @@ class Service:
         writer.on_disk_full = self.disk.no_segment
         writer.on_disk_free = self.disk.has_segment
         attach(writer, self._loop)
+        self._cluster.listen(writer, self._loop, self._leads_no_more)
 
     def _schedule_turn(self) -> None:
         self._loop.call_soon(self.hub.turn)
@@ -332,7 +365,9 @@ class Service:
 
     async def _prepare(self) -> None:
         """Decide the start and the configuration, and wait until both are durable."""
-        start = start_after(self._directory.recovered, self._journal, VERSION)
+        recovered = self._directory.recovered
+        self._cluster.begin(self._writer, recovered.journal.data_id, recovered.events)
+        start = self._cluster.sign(start_after(recovered, self._journal, VERSION))
         self._begun = True
         await self._configuring.carry_out(start)
         self._permit(self.rights.begin)
@@ -437,6 +472,10 @@ class Service:
         log.error("the journal failed, the broker stops", why=str(error))
         self._give_up(error)
 
+    def _leads_no_more(self, error: Exception) -> None:
+        log.error("the broker stops at once; unconfirmed events may be lost", why=str(error))
+        self._give_up(error)
+
     def _index_failed(self, error: Exception) -> None:
         """Stop, because paged entries cannot be read; the next start rebuilds the index."""
         if self._ending.has_stopped:
@@ -506,7 +545,7 @@ class Service:
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
             self._permit(self.rights.renew)
-            self._reloading = self._loop.create_task(self._apply_reloaded(before, is_new=False))
+            self._reloading = self._loop.create_task(self._apply_reloaded(before, None))
             return
         applied, later = changes(self.config, new)
         applied += [f"user {each}" for each in sorted(self.users.altered_since(before))]
@@ -527,20 +566,26 @@ class Service:
         self.signing.reload()
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
-        self._reloading = self._loop.create_task(self._apply_reloaded(before, is_new=True))
-        log.info("configuration reloaded", changed=applied, needs_restart=later)
+        self._keep_console()
+        changed = {"changed": applied, "needs_restart": later}
+        self._reloading = self._loop.create_task(self._apply_reloaded(before, changed))
 
-    async def _apply_reloaded(self, before: dict[str, User], *, is_new: bool) -> None:
+    async def _apply_reloaded(
+        self, before: dict[str, User], changed: dict[str, list[str]] | None
+    ) -> None:
+        """Put a configuration in force, and log what `changed`; None: there is no new one."""
         # First, and before anything can fail: somebody may have been locked out.
         await self.checks.close_former_users(self.hub, before)
         try:
-            if is_new:
+            if changed is not None:
                 await self._configuring.apply(lambda: self.config)
                 # Links are for the addresses that the configuration has made.
                 self.connectors.configure(self.config)
         except StartError as error:
             log.error("a part of the configuration was refused", why=str(error))
         await self.rights.close_forbidden()
+        if changed is not None:
+            log.info("configuration reloaded", **changed)
 
     def status(self) -> dict[str, Any]:
         """Return the figures of the process, for `daybook status`."""
@@ -559,17 +604,21 @@ class Service:
                 for acceptor in self._acceptors
             ],
             **self.vitals(),
+            **self.monitoring.oldest_ready(),
             "sync_ms_last": round(stats.sync_seconds_last * 1000, 3),
             "sync_ms_average": round(stats.sync_seconds_average * 1000, 3),
             "sync_ms_max": round(stats.sync_seconds_max * 1000, 3),
             "blocks_written": stats.blocks,
             "blocks_written_near": stats.near_blocks,
             "disk_free_bytes": self.disk.free_bytes,
+            "journal_bytes": self.disk.journal_bytes,
             **self.connectors.status(),
             **self.checks.status(),
             **self.indexing.status(),
             **self.signing.status(),
             **self.retention.status(),
+            **self._console.status(),
+            **self._cluster.status(),
             "background": self._supervisor.status(),
         }
 
@@ -586,6 +635,8 @@ class Service:
             **self.signing.status(),
             "retention_trouble": self.retention.trouble,
             **self.connectors.vitals(),
+            **self._cluster.vitals(),
+            "certificates_expiring": self.premises.expiring(),
             "background": self._supervisor.status(),
             "senders_held": blocked or ("memory is full" if broker.room.memory_full else ""),
         }

@@ -28,7 +28,7 @@ gc.disable()
 msgspec.structs.replace = checked_replace
 
 settings.register_profile("dev", deadline=None, max_examples=50)
-settings.register_profile("ci", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
 settings.register_profile(
     "night",
     deadline=None,

@@ -31,14 +31,40 @@ _FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 @click.option("--certificate", type=_FILE, metavar="FILE", help="Certificate for https://, in PEM.")
 @click.option("--private-key", type=_FILE, metavar="FILE", help="Its private key, in PEM.")
 @click.option(
+    "--name", "names", multiple=True, metavar="HOST",
+    help="A further name by which browsers may ask for the console, such as that of a proxy in"
+    " front; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--docs", default="", metavar="URL",
+    help="Where a site with the documentation is, as `make docs` builds it: problems link to their"
+    " section there.",
+)  # fmt: skip
+@click.option(
+    "--archive", default="", metavar="URL",
+    help="The archive with which checks of the page Integrity may begin: a directory, or a URL like"
+    " s3://bucket/path.",
+)  # fmt: skip
+@click.option(
+    "--public-key", "public_keys", type=_FILE, multiple=True, metavar="FILE",
+    help="A key by which the page Integrity can prove history; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--anchor", "anchors", type=_FILE, multiple=True, metavar="FILE",
+    help="A file of anchors by which it can prove history; may be repeated.",
+)  # fmt: skip
+@click.option(
     "--link/--no-link", default=None,
     help="Print a link that logs you in as the operator, once, within ten minutes. Default: if the"
     " output is a terminal.",
 )  # fmt: skip
+@click.option("--with-broker", is_flag=True, hidden=True, help="End with the standard input.")
 @click.pass_context
 def console(
     ctx: click.Context, data: Path, config_file: Path | None, listen: str | None,
-    certificate: Path | None, private_key: Path | None, link: bool | None,
+    certificate: Path | None, private_key: Path | None, names: tuple[str, ...], docs: str,
+    archive: str, public_keys: tuple[Path, ...], anchors: tuple[Path, ...], link: bool | None,
+    with_broker: bool,
 ) -> None:  # fmt: skip
     """Show the broker, its queues and its past in a browser.
 
@@ -46,14 +72,14 @@ def console(
     the broker, and may see and do what they may there.
     """
     from daybook.console.console_config import (  # noqa: PLC0415
-        DEFAULT_LISTEN,
         ConsoleError,
+        Proofs,
         from_file,
         of_directory,
     )
 
     try:
-        from daybook.console.serving import serve  # noqa: PLC0415
+        from daybook.console.serving import serve, stand_back  # noqa: PLC0415
     except ImportError as error:
         raise needs_extra(error) from error
 
@@ -61,6 +87,11 @@ def console(
         click.core.ParameterSource.COMMANDLINE
     ):
         raise click.UsageError("--config and --data both name brokers; leave one out")
+    if config_file is not None and (archive or public_keys or anchors):
+        raise click.UsageError(
+            "--archive, --public-key and --anchor are for --data; in the file of --config each"
+            " [[broker]] has its own"
+        )
     says_link = sys.stdout.isatty() if link is None else link
 
     def ready(url: str, running: "Console") -> None:
@@ -73,7 +104,10 @@ def console(
         if config_file is not None:
             config = from_file(config_file, listen)
         else:
-            config = of_directory(data, listen or DEFAULT_LISTEN, certificate, private_key)
-        serve(config, ready)
+            proofs = Proofs(archive, public_keys, anchors)
+            config = of_directory(data, listen, certificate, private_key, names, docs, proofs)
+        if with_broker:
+            stand_back()
+        serve(config, ready, ends_with=sys.stdin.fileno() if with_broker else None)
     except ConsoleError as error:
         raise Failure(str(error)) from error

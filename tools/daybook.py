@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +12,12 @@ from daybook.tools.terminal.failures import Commands, Failure
 from daybook.tools.terminal.failures import run as run_cli
 from daybook.tools.terminal.paths import DIRECTORY, PathThatIsNamed
 from daybook.tools.terminal.version_option import version_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daybook.server.configuration.config import Config
+    from daybook.server.history.alone import Alone
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 DATA_NAME: Final = "data"
@@ -23,9 +29,12 @@ CONFIG_SOURCES: Final = (
 
 
 PLACES: Final = {
+    "acceptor": "daybook.tools.administration.broker_commands:acceptor",
     "address": "daybook.tools.administration.broker_commands:address",
     "auto-link": "daybook.tools.administration.broker_commands:auto_link",
     "browse": "daybook.tools.administration.broker_commands:browse",
+    "cluster": "daybook.tools.administration.cluster:cluster",
+    "commands": "daybook.tools.administration.broker_commands:commands",
     "config": "daybook.tools.administration.configuration:config",
     "connection": "daybook.tools.administration.broker_commands:connection",
     "connectors": "daybook.tools.administration.broker_commands:connectors",
@@ -34,13 +43,18 @@ PLACES: Final = {
     "divert": "daybook.tools.administration.broker_commands:divert",
     "drill": "daybook.tools.drills.command:drill_group",
     "health": "daybook.tools.administration.health:health",
+    "host": "daybook.tools.administration.broker_commands:host",
+    "lead": "daybook.tools.administration.cluster:lead",
     "link": "daybook.tools.administration.broker_commands:link",
     "pipeline": "daybook.tools.pipeline:pipeline_group",
     "queue": "daybook.tools.administration.queued_deaths:queue",
     "receive": "daybook.tools.administration.messages:receive",
+    "role": "daybook.tools.administration.broker_commands:role",
     "send": "daybook.tools.administration.messages:send",
+    "session": "daybook.tools.administration.broker_commands:session",
     "settings": "daybook.tools.administration.settings:settings",
     "status": "daybook.tools.administration.health:status",
+    "transaction": "daybook.tools.administration.broker_commands:transaction",
     "user": "daybook.tools.administration.users:user",
 }
 """The places of commands that have a module of their own."""
@@ -99,8 +113,29 @@ def serve(
 
     flags = [*overrides, *([f"data-directory={data}"] if data is not None else [])]
     flags += [f"processes={processes}"] if processes is not None else []
-    config = load(config_file, flags, listen)
-    sys.exit(run(config, lambda: load(config_file, flags, listen)))
+
+    def current() -> "Config":
+        return load(config_file, flags, listen)
+
+    config, cluster = current(), None
+    if config.replication is not None:
+        cluster = _cluster(config, current)
+        # It may have changed while this process waited for the lead.
+        config = current()
+    sys.exit(run(config, current, cluster=cluster))
+
+
+def _cluster(config: "Config", reload: "Callable[[], Config]") -> "Alone":
+    """Run a node of a cluster, which does not return; in the broker that it starts, return what
+    connects that to it, when the node leads."""
+    # Only where there are standbys.
+    from daybook.server.standbys.led import led  # noqa: PLC0415
+
+    if (found := led()) is not None:
+        return found
+    from daybook.server.standbys import node_service  # noqa: PLC0415
+
+    sys.exit(node_service.run(config, reload, node_service.command_line()))
 
 
 @cli.command()

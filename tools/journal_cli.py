@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from daybook.history.audit.clock_tolerance import CLOCK_TOLERANCE
 from daybook.history.replays.fate_words import FATES
 from daybook.tools.administration.messages import url_option
 from daybook.tools.terminal.failures import Commands, run
@@ -273,6 +274,12 @@ def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: 
 @data_option
 @history_options
 @click.option(
+    "--from", "begin", type=MOMENT, metavar="LSN|TIME",
+    help="Check checksums, the hash chain, and signatures and anchors if asked for, from the"
+    " segment of this event or time on. The result says what was not checked. Not with --index,"
+    " --one-by-one and --resume, which need all events.",
+)  # fmt: skip
+@click.option(
     "--one-by-one",
     is_flag=True,
     help="Apply each event by itself instead of folding messages that come and go as sets; takes "
@@ -352,8 +359,8 @@ def verify(
     help="End with this event, or at this time. Default: the newest event.",
 )  # fmt: skip
 @click.option(
-    "--clock-tolerance", type=Seconds(YEARS_100), default=1.0, show_default=True,
-    metavar="SECONDS",
+    "--clock-tolerance", type=Seconds(YEARS_100), default=CLOCK_TOLERANCE / 1_000_000,
+    show_default=True, metavar="SECONDS",
     help="How far times may go back, from one event to the next, or lie in the future.",
 )  # fmt: skip
 @click.option(
@@ -382,6 +389,26 @@ def audit_command(
     if len(paths) > 1:
         _check_several(ctx, "begin", "end")
     audit.run_audit(ctx, paths, flags)
+
+
+@cli.command("reports")
+@data_argument
+@data_option
+@click.option("--report", "name", metavar="NAME", help="Show this report whole.")
+@json_option
+@click.pass_context
+def reports_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """List the reports of verifications, audits and drills of a data directory.
+
+    `journal verify`, `journal audit`, `daybook drill` and the console keep the newest ones of each
+    in DATA/reports. Also says what the next `journal verify --resume` need not verify again, and up
+    to which event history is signed.
+    """
+    from daybook.tools.history import reports  # noqa: PLC0415 (slow to import)
+
+    reports.run(chosen(ctx, directory, data), flags["name"], as_json=flags["as_json"])
 
 
 @cli.command("export")

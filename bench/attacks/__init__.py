@@ -6,6 +6,8 @@ Modules:
 
 - `attacks`: Attacks by clients that are logged in: each keeps the broker busy, so that others must
   wait.
+- `console_attacks`: Attacks on the console of a broker: by strangers, by slow browsers, and by
+  users with many tabs.
 - `filter_attacks`: Attacks with selectors that are long, many, or different each time
   (`bench.attacks.attacks`).
 - `kind_attacks`: Attacks with the kinds of queues and messages that have work of their own

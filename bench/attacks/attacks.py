@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.attacks import amqp_attacks, filter_attacks, kind_attacks
+from bench.attacks import amqp_attacks, console_attacks, filter_attacks, kind_attacks
 from bench.attacks.scenarios import BODY, LOTS, Peer, Scenario, ready_in, sends, settle, wait_until
 from bench.load.child import Child
 from bench.load.frames import LoadError
@@ -419,6 +419,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "wildcard-queues": kind_attacks.WildcardQueues,
     "browsers": kind_attacks.Browsers,
     **amqp_attacks.SCENARIOS,
+    **console_attacks.SCENARIOS,
 }
 
 

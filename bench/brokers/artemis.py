@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,9 @@ from bench.brokers.running import Running, TargetError, free_port
 from bench.load.wire import STOMP, Endpoint
 
 _CREATE_S: Final = 60.0
+_POLL_S: Final = 0.05
+_SYNCHRONIZED: Final = b"AMQ221024"
+"""A backup has the journal of its broker, and may take over."""
 _MESSAGE_HEAD_BYTES: Final = 400
 """The bytes of a MESSAGE frame besides its body, rounded up: `consumer-window-size` counts bytes.
 """
@@ -39,11 +43,16 @@ _PERSISTENCE: Final = re.compile(r"(<persistence-enabled>true</persistence-enabl
 class ArtemisTarget:
     """Artemis, from ARTEMIS_HOME or where the command `artemis` comes from."""
 
-    def __init__(self, protocol: str = STOMP) -> None:
-        """Start nothing yet."""
+    def __init__(self, protocol: str = STOMP, *, is_replicated: bool = False) -> None:
+        """Start nothing yet. A replicated one has a backup, which is a second broker."""
         self._protocol = protocol
+        self._is_replicated = is_replicated
         self.name = "artemis" if protocol == STOMP else f"artemis-{protocol}"
+        if is_replicated:
+            self.name += "-replicated"
         self.note = ""
+        self.ports: dict[str, int] = {}
+        """Where the broker and its backup listen."""
         self._buffer_timeout_ns = ""
 
     def missing(self) -> str:
@@ -55,22 +64,48 @@ class ArtemisTarget:
     def start(self, directory: Path) -> Running:
         """Create an instance and start its broker."""
         port = free_port()
-        instance = directory / "instance"
-        self._create(instance, port)
-        running = Running(self.name, [[str(instance / "bin" / "artemis"), "run"]], directory, {})
+        names = ["backup", "instance"] if self._is_replicated else ["instance"]
+        self.ports = {"instance": port, "backup": free_port()}
+        for name in names:
+            self._create(directory / name, name)
+        commands = [[str(directory / name / "bin" / "artemis"), "run"] for name in names]
+        running = Running(self.name, commands, directory, {})
         endpoint = Endpoint(
             port, "guest", "guest", "localhost", "consumer-window-size", _MESSAGE_HEAD_BYTES,
             self._protocol,
         )  # fmt: skip
         running.wait_until_ready(endpoint, None)
+        if self._is_replicated:
+            self._await_backup(running)
         self._describe(running)
         return running
 
-    def _create(self, instance: Path, port: int) -> None:
+    def _await_backup(self, running: Running) -> None:
+        """Wait until the backup has everything, which it says itself."""
+        deadline = time.monotonic() + _CREATE_S
+        while not running.has_said(_SYNCHRONIZED):
+            if time.monotonic() > deadline:
+                running.stop()
+                raise TargetError(f"{self.name}: the backup does not follow after {_CREATE_S:g} s")
+            time.sleep(_POLL_S)
+
+    def _cluster_options(self, name: str) -> list[str]:
+        """Return what makes an instance one of a pair."""
+        if not self._is_replicated:
+            return []
+        other = self.ports["backup" if name == "instance" else "instance"]
+        found = ["--clustered", "--replicated", "--cluster-user", "bench"]
+        found += ["--cluster-password", "bench", "--name", name]
+        found += ["--static-cluster", f"tcp://127.0.0.1:{other}"]
+        return [*found, "--backup"] if name == "backup" else found
+
+    def _create(self, instance: Path, name: str) -> None:
+        port = self.ports[name]
         command = [str(_home() / "bin" / "artemis"), "create", "--silent", "--allow-anonymous"]
         command += ["--user", "guest", "--password", "guest", "--no-web"]
         command += ["--host", "127.0.0.1", "--default-port", str(port)]
-        command += [f"--no-{name}-acceptor" for name in ("amqp", "hornetq", "mqtt", "stomp")]
+        command += [f"--no-{each}-acceptor" for each in ("amqp", "hornetq", "mqtt", "stomp")]
+        command += self._cluster_options(name)
         try:
             created = subprocess.run(
                 [*command, str(instance)],
@@ -91,8 +126,12 @@ class ArtemisTarget:
         """Return the broker.xml of `artemis create` with the changes of the benchmark."""
         tuned = _BUFFER_TIMEOUT.search(text)
         self._buffer_timeout_ns = self._buffer_timeout_ns or (tuned[2] if tuned else "")
+        acceptor = _ACCEPTORS[self._protocol]
+        if self._is_replicated:
+            # The brokers of a pair speak CORE to each other.
+            acceptor = acceptor.replace("protocols=", "protocols=CORE,")
         for pattern, after in (
-            (_ACCEPTOR, _ACCEPTORS[self._protocol]),
+            (_ACCEPTOR, acceptor),
             (_BUFFER_TIMEOUT, self._buffer_timeout_ns),
             (_PERSISTENCE, "<security-enabled>false</security-enabled>"),
         ):

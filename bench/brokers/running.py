@@ -60,21 +60,20 @@ class Running:
         """Start `commands`, the last of which is the broker, in `directory`."""
         self.name = name
         self.endpoint = Endpoint(0, "", "", "", "")
+        self._directory = directory
+        self._environment = environment
         self._log = directory / "output"
         self._processes: list[subprocess.Popen[bytes]] = []
-        with self._log.open("wb") as log:
-            for command in commands:
-                self._processes.append(
-                    subprocess.Popen(
-                        command,
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                        cwd=directory,
-                        env=os.environ | environment,
-                        start_new_session=True,
-                    )
-                )
+        for command in commands:
+            self._processes.append(self._launched(command))
+
+    def _launched(self, command: list[str]) -> "subprocess.Popen[bytes]":
+        """Start one of the processes."""
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._directory,
+                env=os.environ | self._environment, start_new_session=True,
+            )  # fmt: skip
 
     def printed(self, line: bytes) -> bool:
         """Return whether the broker has printed a line that starts with `line`."""

@@ -12,6 +12,7 @@ from typing import Final
 from bench.brokers.artemis import ArtemisTarget
 from bench.brokers.peers import ActivemqTarget, RabbitmqTarget
 from bench.brokers.running import Running, Target, TargetError, free_port
+from bench.brokers.standbys import ClusterTarget
 from bench.load.frames import LoadError
 from bench.load.measurement import DIRECT_MODES, QUEUE_MODES
 from bench.load.wire import AMQP, STOMP, Endpoint
@@ -83,14 +84,21 @@ class DaybookTarget:
         if self._python is not None:
             if not shutil.which(self._python):
                 return f"there is no interpreter {self._python}"
-            script = self._command[0]
+            script = self.command[0]
             return "" if Path(script).exists() else f"there is no {script}"
         if importlib.util.find_spec("daybook.tools") is None:
             return "neither this folder nor this environment has the package daybook"
         return ""
 
     @property
-    def _command(self) -> list[str]:
+    def environment(self) -> dict[str, str]:
+        """The environment of `daybook`: an installed wheel must not find the checkout; the working
+        directory is elsewhere too."""
+        found = {} if self._python is not None else {"PYTHONPATH": str(_ROOT / "src")}
+        return found | self._environment
+
+    @property
+    def command(self) -> list[str]:
         """The command that runs `daybook`: of another version its script, because its modules may
         have other names.
         """
@@ -100,7 +108,7 @@ class DaybookTarget:
 
     def _serve(self, data: Path, port: int) -> list[str]:
         """Return the command that serves a data directory at a port."""
-        command = [*self._command, "serve", "--data", str(data)]
+        command = [*self.command, "serve", "--data", str(data)]
         for listen in (f"{self._protocol}://127.0.0.1:{port}", *self._listens):
             command += ["--listen", listen]
         for setting in self._settings:
@@ -120,9 +128,7 @@ class DaybookTarget:
             file = directory / "ways.toml"
             file.write_text(config, "utf-8")
             commands[-1] += ["--config", str(file)]
-        # An installed wheel must not find the checkout; the working directory is elsewhere too.
-        environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT / "src")}
-        running = Running(self.name, commands, directory, environment | self._environment)
+        running = Running(self.name, commands, directory, self.environment)
         endpoint = Endpoint(
             port, "guest", "guest", "/", "credit", protocol=self._protocol,
             stores=ALL_DIRECT not in self._settings, keeps_order=self.name != SHARDED,
@@ -175,7 +181,8 @@ _LINK_ROUTES: Final = "".join(
     for direction in ("in", "out")
 )
 DAYBOOK_AMQP: Final = "daybook-amqp"
-JAVA_PEERS: Final = ("activemq", "artemis", "artemis-amqp")
+ARTEMIS_REPLICATED: Final = "artemis-replicated"
+JAVA_PEERS: Final = ("activemq", "artemis", "artemis-amqp", ARTEMIS_REPLICATED)
 PEERS: Final = ("rabbitmq", "rabbitmq-amqp", *JAVA_PEERS)
 DIRECT: Final = "daybook-direct"
 WAYPOINT: Final = "daybook-waypoint"
@@ -183,12 +190,29 @@ SHARDED: Final = "daybook-sharded"
 LINK_ROUTE: Final = "daybook-link-route"
 ROUTING: Final = (DIRECT, WAYPOINT, SHARDED, LINK_ROUTE)
 """Ways over AMQP, of one Daybook; the last two have a second one behind it."""
-TARGETS: Final = ("floor", "daybook", "daybook-nopersist", DAYBOOK_AMQP, *ROUTING, *PEERS)
+CLUSTERS: Final = {"daybook-follower": (2, "one"), "daybook-majority": (3, "majority")}
+"""Nodes and acks of each cluster on this machine."""
+TARGETS: Final = (
+    "floor",
+    "daybook",
+    "daybook-nopersist",
+    DAYBOOK_AMQP,
+    *ROUTING,
+    *CLUSTERS,
+    *PEERS,
+)
 """Those speak STOMP that are not ways over AMQP, and whose names do not say AMQP."""
 MODES_OF: Final = {DIRECT: DIRECT_MODES, SHARDED: QUEUE_MODES, LINK_ROUTE: QUEUE_MODES}
 """The modes of targets that do not have all."""
 ALL_DIRECT: Final = "broker.default-distribution=balanced"
 NOT_PERSISTING: Final = "persist-delivery-count-before-delivery=false"
+
+
+def cluster(name: str, settings: tuple[str, ...], python: str | None) -> ClusterTarget:
+    """Return Daybook as a cluster."""
+    single = DaybookTarget(name, settings, python)
+    nodes, acks = CLUSTERS[name]
+    return ClusterTarget(name, nodes, acks, single.command, settings, single.environment)
 
 
 def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
@@ -197,6 +221,8 @@ def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
     protocol = AMQP if variant == AMQP or name in ROUTING else STOMP
     if name in ("floor", "activemq"):
         return FloorTarget() if name == "floor" else ActivemqTarget()
+    if name in CLUSTERS:
+        return cluster(name, settings, python)
     if broker == "daybook":
         added = {"nopersist": (NOT_PERSISTING,), "direct": (ALL_DIRECT,)}.get(variant, ())
         return DaybookTarget(
@@ -207,5 +233,5 @@ def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
     if broker == "rabbitmq":
         return RabbitmqTarget(protocol)
     if broker == "artemis":
-        return ArtemisTarget(protocol)
+        return ArtemisTarget(protocol, is_replicated=name == ARTEMIS_REPLICATED)
     raise TargetError(f"there is no target {name!r}; the targets are {', '.join(TARGETS)}")

@@ -17,17 +17,21 @@ def print_report(
     niceness: int,
 ) -> None:
     """Print tables for each number of busy neighbours, which had this niceness."""
-    console.print(
-        f"{machine.date}; {machine.cores} cores ({machine.processor}), {machine.memory_gib} GiB, "
-        f"{machine.file_system}, Linux {machine.kernel}, Python {machine.python}; one fdatasync "
-        f"{machine.fdatasync_p50_us / 1000:.2f} ms; load average at the start "
-        f"{machine.load_average}\n",
-        soft_wrap=True,
-    )
+    console.print(described(machine), soft_wrap=True)
     for busy in dict.fromkeys(summary.busy for summary in summaries):
         _print_tables(console, [one for one in summaries if one.busy == busy], busy, niceness)
     for note in notes:
         console.print(f"- {note}", soft_wrap=True, markup=False)
+
+
+def described(machine: Machine) -> str:
+    """Return the line about the machine, above all tables."""
+    return (
+        f"{machine.date}; {machine.cores} cores ({machine.processor}), {machine.memory_gib} GiB, "
+        f"{machine.file_system}, Linux {machine.kernel}, Python {machine.python}; one fdatasync "
+        f"{machine.fdatasync_p50_us / 1000:.2f} ms; load average at the start "
+        f"{machine.load_average}\n"
+    )
 
 
 def _print_tables(console: Console, summaries: Sequence[Summary], busy: int, niceness: int) -> None:

@@ -19,11 +19,14 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.history import trail, trail_drawing
+from daybook.history.changes import Askers, changes
 from daybook.history.descriptions import as_object, kind_name, sentence
 from daybook.history.differences import difference
 from daybook.history.event_finder import EventFinder
-from daybook.history.moments import NoSuchMoment, event_of, last_lsn
+from daybook.history.moments import NoSuchMoment, event_of, newest_lsn
 from daybook.history.names import Names
+from daybook.history.reports.integrity import as_json, integrity_of
+from daybook.history.reports.report_files import read
 from daybook.history.search import Clause, Search
 from daybook.history.selection import Question, begun, parse_kinds
 from daybook.journal.pins import Pin
@@ -92,7 +95,7 @@ def _step(step: trail.Step) -> dict[str, Any]:
 def span(directory: str) -> dict[str, Any]:
     """Return the first and the last event of a journal with their times, and the newest marks."""
     with _reading(directory) as (path, finder):
-        first, last = first_lsn_of(finder.disk), last_lsn(finder.disk)
+        first, last = first_lsn_of(finder.disk), newest_lsn(finder)
         marks = finder.find_back(Search(Clause(MARKING)))
         return {
             "first": _moment(path, finder, first) if last else None,
@@ -108,7 +111,7 @@ def span(directory: str) -> dict[str, Any]:
 
 
 def _moment(path: Path, finder: EventFinder, lsn: int) -> dict[str, int]:
-    found, time = event_of(path, finder.disk, lsn, None)
+    found, time = event_of(path, finder.disk, lsn, None, finder)
     return {"lsn": found, "time": time}
 
 
@@ -117,12 +120,12 @@ def moment_of(directory: str, lsn: int = 0, time: int | None = None) -> dict[str
     it is in the future."""
     with _reading(directory) as (path, finder):
         try:
-            found, at = event_of(path, finder.disk, lsn, time)
+            found, at = event_of(path, finder.disk, lsn, time, finder)
         except NoSuchMoment:
-            last = last_lsn(finder.disk)
+            last = newest_lsn(finder)
             if lsn <= last:
                 raise
-            found, at = event_of(path, finder.disk, last, None)
+            found, at = event_of(path, finder.disk, last, None, finder)
         return {"lsn": found, "time": at}
 
 
@@ -137,9 +140,10 @@ def events(directory: str, question: dict[str, Any], limit: int) -> dict[str, An
         asked = Question(kinds=kinds, **question)
         inspection = begun(path, finder, asked, reads_names=False, note=notes.append)
         redacted = redacted_in(path)
+        askers = Askers(finder)
         rows = [
             as_object(event, inspection.names, redacted)
-            | {"text": sentence(event, inspection.names, redacted)}
+            | {"text": sentence(event, inspection.names, redacted), "asked": askers.words(event)}
             for event in islice(inspection.events(), min(limit, EVENTS_MAX) + 1)
         ]
         more = rows.pop() if len(rows) > limit else None
@@ -196,11 +200,24 @@ def compare(directory: str, before: int, after: int) -> dict[str, Any]:
     for lsn in (before, after):
         time = moment_of(directory, lsn)["time"]
         sides.append(overview(_held.state(directory, lsn), lsn, time))
-    return difference(*sides)
+    with _reading(directory) as (path, finder):
+        return difference(*sides) | changes(path, finder, before, after)
+
+
+def integrity(directory: str) -> dict[str, Any]:
+    """Return what is known about the integrity of a data directory."""
+    return as_json(integrity_of(Path(directory)))
+
+
+def report(directory: str, name: str) -> dict[str, Any]:
+    """Return a report that is kept."""
+    found = read(Path(directory), name)
+    told: dict[str, Any] = msgspec.to_builtins(found) | {"duration": found.duration}
+    return told
 
 
 JOBS: Final[dict[str, Callable[..., Any]]] = {
     "story": story, "drawing": drawing, "span": span, "moment": moment_of, "events": events,
-    "look": look, "compare": compare,
+    "look": look, "compare": compare, "integrity": integrity, "report": report,
 }  # fmt: skip
-"""All jobs, by their names."""
+"""The jobs on history, by their names."""

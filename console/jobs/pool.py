@@ -5,25 +5,38 @@ JSON, or with a sentence about what went wrong. Workers are forked from a server
 what they need (`multiprocessing`, forkserver), so a job begins in milliseconds. A worker that has a
 moment of history in memory gets the next job about it.
 
-Invariants: at most WORKERS_MAX processes and WAITING_MAX waiting jobs; a job ends when its time is
-over, or when nobody waits for it; its memory is limited by the kernel. Fault model: a worker may
-die or hang at any moment; that is an error of its job and of no other.
+Invariants: at most WORKERS_MAX processes and WAITING_MAX waiting jobs; a user has one job done at a
+time, and at most OF_A_USER_MAX altogether, so that others have their turn; a job ends when its time
+is over, or when nobody waits for it; its memory is limited by the kernel, and its temporary files
+go with it. Fault model: a worker may die or hang at any moment; that is an error of its job and of
+no other.
 """
 
 import asyncio
 import contextlib
 import multiprocessing
+import os
+import resource
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final
 
 from daybook.console.console_config import AskerError, ConsoleError
-from daybook.console.jobs import worker
+from daybook.console.jobs import check_worker, worker
+from daybook.console.jobs.job_process import JobProcess
+from daybook.scratch_folders import remove_abandoned
 
 WORKERS_MAX: Final = 2
+QUERIES_MAX: Final = 1
+"""Queries that users wrote leave a worker to the other pages."""
 WAITING_MAX: Final = 16
+OF_A_USER_MAX: Final = 8
 SECONDS_MAX: Final = 30.0
 MEMORY_BYTES_MAX: Final = 2 << 30
+LEFT_BY_A_QUERY: Final = 4
+"""A worker that still has more than one part in so many of its memory after a query ends: DuckDB
+does not return all, and the next query would have too little."""
 IDLE_SECONDS: Final = 300.0
 """A worker without a job ends then, with what it has in memory."""
 BUSY: Final = "too much of the history is being looked at; try again in a moment"
@@ -33,22 +46,26 @@ class Worker:
     """One process; `holds` is what it has in memory."""
 
     def __init__(self, memory_bytes: int) -> None:
-        context = multiprocessing.get_context("forkserver")
-        self.pipe, theirs = context.Pipe()
-        self.process: Final = context.Process(
-            target=worker.serve, args=(theirs, memory_bytes), daemon=True
-        )
-        self.process.start()
-        theirs.close()
+        self.process: Final = JobProcess(worker.serve, memory_bytes, kind="console")
         self.holds = ""
         self.is_busy = False
         self.used = time.monotonic()
 
-    def kill(self) -> None:
-        """End the process at once."""
-        self.process.kill()
-        self.process.join(1.0)
-        self.pipe.close()
+    def memory_bytes(self) -> int:
+        """Return how much of its limit of memory it has; 0 if it is gone."""
+        try:
+            sizes = Path(f"/proc/{self.process.id}/statm").read_text("ascii").split()
+        except OSError:
+            return 0
+        return int(sizes[5]) * resource.getpagesize() if len(sizes) > 5 else 0
+
+
+class _Turn:
+    """Whose job is done: one of a user at a time."""
+
+    def __init__(self) -> None:
+        self.jobs = 0
+        self.lock: Final = asyncio.Lock()
 
 
 class Pool:
@@ -60,37 +77,53 @@ class Pool:
         self._seconds: Final = seconds
         self._memory_bytes: Final = memory_bytes
         self._workers: Final[list[Worker]] = []
+        self._ending: Final[set[asyncio.Task[None]]] = set()
         self._places: Final = asyncio.Semaphore(WORKERS_MAX)
+        self._queries: Final = asyncio.Semaphore(QUERIES_MAX)
         self._waiting = 0
+        self._turns: Final[dict[str, _Turn]] = {}
 
     @staticmethod
     def prepare() -> None:
-        """Say what the server of forks imports; before any event loop and thread."""
-        multiprocessing.get_context("forkserver").set_forkserver_preload([worker.__name__])
+        """Say what the server of forks imports, and remove files that killed processes left; before
+        any event loop and thread."""
+        remove_abandoned()
+        multiprocessing.get_context("forkserver").set_forkserver_preload(
+            [worker.__name__, check_worker.__name__]
+        )
 
-    async def do(self, name: str, arguments: dict[str, Any], *, holds: str = "") -> Any:
-        """Do a job and return its answer. Raises ConsoleError.
+    async def do(
+        self, name: str, arguments: dict[str, Any], *, holds: str = "", who: str = ""
+    ) -> Any:
+        """Do a job of a user and return its answer. Raises ConsoleError.
 
         `holds` names what the job keeps in memory for others like it.
         """
-        if self._waiting >= WAITING_MAX:
+        turn = self._turns.get(who) or _Turn()
+        if self._waiting >= WAITING_MAX or turn.jobs >= OF_A_USER_MAX:
             raise ConsoleError(BUSY)
+        queries = self._queries if name in worker.QUERIES else contextlib.nullcontext()
+        self._turns[who] = turn
+        turn.jobs += 1
         self._waiting += 1
+        is_waiting = True
         try:
-            await self._places.acquire()
+            async with turn.lock, queries, self._places:
+                self._waiting -= 1
+                is_waiting = False
+                return await self._do(self._choose(holds), name, arguments, holds)
         finally:
-            self._waiting -= 1
-        try:
-            return await self._do(self._choose(holds), name, arguments, holds)
-        finally:
-            self._places.release()
+            self._waiting -= is_waiting
+            turn.jobs -= 1
+            if not turn.jobs:
+                del self._turns[who]
 
     def _choose(self, holds: str) -> Worker:
         """Return a worker without a job: one that has what is needed, else one that has nothing,
         else a new one, else the one that was not used for longest."""
         idle = [each for each in self._workers if not each.is_busy]
         for each in idle:
-            if not each.process.is_alive():
+            if not each.process.is_alive:
                 self._drop(each)
         idle = [each for each in idle if each in self._workers]
         for wanted in (holds, ""):
@@ -104,12 +137,12 @@ class Pool:
 
     async def _do(self, chosen: Worker, name: str, arguments: dict[str, Any], holds: str) -> Any:
         chosen.is_busy = True
-        is_done = False
+        stays = False
         try:
             async with asyncio.timeout(self._seconds):
-                chosen.pipe.send((name, arguments))
-                answer = await _received(chosen.pipe)
-            is_done = True
+                chosen.process.pipe.send((name, arguments))
+                answer = await received(chosen.process.pipe)
+            stays = not self._is_spent(chosen, name, answer)
             chosen.holds = holds
         except TimeoutError:
             raise ConsoleError(
@@ -124,17 +157,29 @@ class Pool:
         finally:
             chosen.is_busy = False
             chosen.used = time.monotonic()
-            if not is_done:
-                # Also when nobody waits any more: what it computes has no reader.
-                self._drop(chosen)
+            if not stays:
+                # Also when nobody waits any more: what it computes has no reader. The place is
+                # free when its memory is.
+                await asyncio.shield(self._drop(chosen))
         if "error" in answer:
             raise AskerError(answer["error"])
         return answer["result"]
 
-    def _drop(self, each: Worker) -> None:
+    def _is_spent(self, each: Worker, name: str, answer: dict[str, Any]) -> bool:
+        """Whether a worker has too little memory for the next job."""
+        if answer.get("error") == worker.NO_MEMORY:
+            return True
+        most = self._memory_bytes // LEFT_BY_A_QUERY
+        return name in worker.QUERIES and each.memory_bytes() > most
+
+    def _drop(self, each: Worker) -> asyncio.Task[None]:
+        """End a worker, which gets no more jobs; the task is done when it left nothing."""
         with contextlib.suppress(ValueError):
             self._workers.remove(each)
-        each.kill()
+        ending = asyncio.create_task(each.process.end())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        return ending
 
     def tick(self) -> None:
         """End workers that had no job for long; called about once a second."""
@@ -143,13 +188,14 @@ class Pool:
             if not each.is_busy and now - each.used > IDLE_SECONDS:
                 self._drop(each)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End all workers."""
         for each in list(self._workers):
             self._drop(each)
+        await asyncio.gather(*self._ending)
 
 
-async def _received(pipe: Connection) -> dict[str, Any]:
+async def received(pipe: Connection) -> Any:
     """Return the next answer of a worker. Raises EOFError and OSError."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
@@ -158,5 +204,6 @@ async def _received(pipe: Connection) -> dict[str, Any]:
         await readable.wait()
     finally:
         loop.remove_reader(pipe.fileno())
-    answer: dict[str, Any] = await loop.run_in_executor(None, pipe.recv)
-    return answer
+    # uvloop makes it non-blocking, and a long answer comes in several parts.
+    os.set_blocking(pipe.fileno(), True)
+    return await loop.run_in_executor(None, pipe.recv)

@@ -6,15 +6,18 @@ Modules:
 - `entering`: Logging in and out: by a login of the broker, by a token of a broker elsewhere, or by
   the link that `daybook console` printed for the operator.
 - `forms`: Forms: a page for each command that changes something, made of the fields of its request.
+- `integrity`: Integrity: the reports of verifications, audits and drills, how far history is
+  signed, anchored and archived, and checks that are begun here.
 - `lists`: Lists: a page for each request that reads rows, and the page of one queue, of one
   address.
 - `messages`: The messages of a queue, and one of them: headers with their types, and the body as
-  text, JSON, or bytes. Bodies are shown, never executed, and their beginning only
-  (`views.BODY_BYTES_MAX`).
+  text, JSON, XML or bytes, a large one by pieces. Bodies are shown, never executed.
 - `overview`: The overview of a broker: what is wrong, rates and levels of the last hour, memory,
   disk.
 - `past`: The time machine: a moment of the history is chosen, and every page shows the broker as it
   was.
+- `queries`: Queries in SQL over the history: a table of the answer, a chart of it, and files; the
+  same as `journal sql`.
 - `rights`: What a user may do at an address, or at one of its queues, and the rules that say so.
 - `stories`: The story of a message: what happened to it, across queues, crashes and copies, as the
   command `journal trail` shows it; and the events of the journal, as `journal inspect` lists them.

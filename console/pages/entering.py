@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from daybook.client.control import ControlError
 from daybook.console.brokers import Identity, NotRunning
-from daybook.console.console import COOKIE, Console
+from daybook.console.console import Console, cookie_of
 from daybook.console.rendering import render
 from daybook.console.sessions import WHOLE_SECONDS, Session
 from daybook.console.visits import (
@@ -130,7 +130,7 @@ def _entered(
     cookie, session = console.sessions.begin(broker, identity, before)
     response = _Entered(target, session)
     response.set_cookie(
-        COOKIE, cookie, max_age=int(WHOLE_SECONDS), httponly=True, samesite="strict",
+        cookie_of(request), cookie, max_age=int(WHOLE_SECONDS), httponly=True, samesite="strict",
         secure=console.config.is_secure,
     )  # fmt: skip
     return response
@@ -143,5 +143,5 @@ async def _log_out(console: Console, request: Request) -> Response:
     if session is not None and session.has_token(fields.get("csrf", "")):
         console.sessions.end(session)
     response = RedirectResponse("/login", 303)
-    response.delete_cookie(COOKIE)
+    response.delete_cookie(cookie_of(request))
     return response

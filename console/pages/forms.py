@@ -4,22 +4,24 @@ A form is filled in, then shown again with the command and what it concerns, and
 that is confirmed. The broker judges and journals it, by the user's rights and name.
 """
 
+import re
 from typing import Any, Final, get_args, get_origin
 
 import msgspec
 from starlette.responses import Response
 
-from daybook.client.control import ControlError
+from daybook.client.control import ControlError, Unanswered
 from daybook.console.pages.lists import command, place_of
 from daybook.console.visits import (
     BAD_REQUEST,
     DIGITS_MAX,
-    FORBIDDEN,
     NOT_FOUND,
     Page,
     Refused,
     Visit,
     checked_form,
+    is_silent,
+    status_of,
 )
 from daybook.engine.facts.definitions import Attribute
 from daybook.server.administration.request_rows import Argument, Attributes, Option
@@ -27,13 +29,16 @@ from daybook.server.administration.ways import (
     Found,
     Mark,
     done,
-    every_way,
+    is_many,
+    lone,
     marks_of,
     passed_over,
     way_of,
+    what_is_wrong,
 )
+from daybook.texts import counted
 
-GROUPS: Final = ("queue", "address", "divert", "settings", "connection")
+_WHOLE: Final = re.compile(rf"[+-]?[0-9]{{1,{DIGITS_MAX}}}")
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -68,16 +73,18 @@ def _field(name: str, kind: Any, mark: Mark) -> Field:
     assert isinstance(mark, Argument | Option)
     label = name.replace("_", " ")
     if isinstance(mark, Argument):
-        is_many = get_origin(kind) in (tuple, dict)
+        has_lines = get_origin(kind) in (tuple, dict)
         hint = "one KEY=VALUE in each line" if get_origin(kind) is dict else "one in each line"
         return Field(
-            name, "lines" if is_many else "number" if kind is int else "text", label,
-            hint if is_many else "", is_required=not mark.metavar.startswith("["),
+            name, "lines" if has_lines else "number" if kind is int else "text", label,
+            hint if has_lines else "", is_required=not mark.metavar.startswith("["),
             least=mark.least if kind is int else None, most=mark.most,
         )  # fmt: skip
     widget = "check" if kind is bool else "number" if int in (kind, *get_args(kind)) else "text"
     if mark.choices:
         widget = "choices" if get_origin(kind) is tuple else "choice"
+    elif is_many(kind):
+        widget = "lines"
     return Field(name, widget, label, mark.doc, mark.choices, is_required=mark.is_required)
 
 
@@ -111,7 +118,8 @@ def request_in(found: Found, given: list[tuple[str, str]]) -> dict[str, Any]:
     try:
         whole = msgspec.convert(asked, found.row, strict=False)
     except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from error
+        labels = {field.name: field.label for field in fields_of(found)}
+        raise ValueError(what_is_wrong(error, lambda name: labels.get(name, name))) from error
     told: dict[str, Any] = msgspec.to_builtins(whole)
     way = found.way
     if way.one_of and not any(told.get(each) for each in way.one_of):
@@ -140,11 +148,10 @@ def _attribute_value(attribute: Attribute, value: Any) -> Any:
     if attribute.kind is bool:
         return value == "yes"
     if attribute.kind is int:
-        try:
-            return int(value if len(value) <= DIGITS_MAX else "too long")
-        except ValueError:
-            text = f"{attribute.key} must be a whole number, and is '{value[:40]}'"
-            raise ValueError(text) from None
+        # `int` also takes digits of other scripts, and lines between digits.
+        if _WHOLE.fullmatch(value) is None:
+            raise ValueError(f"{attribute.key} must be a whole number, and is '{value[:40]}'")
+        return int(value)
     return value
 
 
@@ -153,8 +160,9 @@ def _value(kind: Any, given: list[str]) -> Any:
     origin = get_origin(kind)
     if origin is dict:
         return dict(_pair(line) for line in _lines(given))
-    if origin is tuple or kind is tuple:
-        return tuple(_lines(given))
+    if is_many(kind) or kind is tuple:
+        values = tuple(_lines(given))
+        return lone(kind, values) if kind is not tuple else values
     text = given[-1].strip() if given else ""
     return text.replace(",", "") if kind is int else text
 
@@ -170,15 +178,6 @@ def _pair(line: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def forms_of(group: str) -> list[Found]:
-    """Return the commands of a group that change something and are made from the table."""
-    return [
-        found
-        for found in every_way()
-        if found.way.command.startswith(f"{group} ") and found.way.table is None and found.way.done
-    ]
-
-
 def _found(visit: Visit) -> Found:
     path = visit.request.path_params
     found = way_of(f"{path['group']} {path['name']}")
@@ -192,7 +191,10 @@ def _found(visit: Visit) -> Found:
 async def form(visit: Visit) -> Response:
     """Show an empty form, or one with what a link says."""
     found = _found(visit)
-    return _form_page(visit, found, [*visit.query.multi_items()])
+    given = [*visit.query.multi_items()]
+    if ("chosen", "yes") in given and not any(name == "message" for name, _ in given):
+        raise Refused(BAD_REQUEST, "choose at least one message: go back, and tick its box")
+    return _form_page(visit, found, given)
 
 
 def _form_page(
@@ -227,8 +229,12 @@ async def submit(visit: Visit) -> Response:
     try:
         answer = await visit.broker.change(visit.identity, asked)
     except ControlError as error:
-        code = FORBIDDEN if error.code == "not-allowed" else BAD_REQUEST
-        return _form_page(visit, found, given, why=str(error), code=code)
+        why = str(error)
+        if isinstance(error, Unanswered):
+            why += "; it may still be carried out, so look before you send this again"
+        elif is_silent(error):
+            why += "; the console did not send the request"
+        return _form_page(visit, found, given, why=why, code=status_of(error))
     if found.way.nothing and not answer["closed"]:
         return _form_page(visit, found, given, why=found.way.nothing, code=BAD_REQUEST)
     return visit.page(
@@ -239,16 +245,34 @@ async def submit(visit: Visit) -> Response:
 
 
 async def _concerned(visit: Visit, asked: dict[str, Any]) -> str:
-    """Return how many messages the queue has that is concerned, "" if none is."""
+    """Return which messages are concerned: those that are named, or how many match now; "" if none
+    are."""
     name = asked.get("queue", "")
     if not name:
         return ""
+    named = asked.get("message")
+    if named:
+        some = named if isinstance(named, tuple | list) else (named,)
+        return f"{counted(len(some), 'message')} of queue {name}: {', '.join(map(str, some))}"
+    chosen_by = asked.get("filter", "")
     try:
-        [row] = (await visit.look({"do": "queue", "queue": name}))["queues"]
+        told = await visit.look({"do": "count", "queue": name, "filter": chosen_by})
     except ControlError:
         # There is no such queue, or it may be changed but not looked at: the broker says which.
         return ""
-    return f"queue {name} has {row['messages']:,} messages, {row['in_flight']:,} in flight"
+    return _count_in_words(told["counts"][0], chosen_by)
+
+
+def _count_in_words(row: dict[str, Any], chosen_by: str) -> str:
+    if not chosen_by:
+        text = f"queue {row['queue']} has {counted(row['in_queue'], 'message')}"
+        return f"{text}, {row['in_flight']:,} in flight"
+    verb = "matches" if row["matching"] == 1 else "match"
+    text = f"{counted(row['matching'], 'message')} of queue {row['queue']} {verb} now"
+    unseen = row["in_queue"] - row["in_flight"] - row["looked_at"]
+    if unseen > 0:
+        text += f" among the first {row['looked_at']:,}, and perhaps some of {unseen:,} more"
+    return f"{text}; {row['in_flight']:,} in flight stay" if row["in_flight"] else text
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

@@ -4,7 +4,7 @@ The columns, their help and the command are those of the table of administration
 added there has its page here.
 """
 
-import shlex
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,35 +22,33 @@ from daybook.server.administration.request_rows import (
     Table,
     Way,
 )
-from daybook.server.administration.ways import Found, command_line, every_way, marks_of, way_of
+from daybook.server.administration.units import heading
+from daybook.server.administration.ways import (
+    Found,
+    command_line,
+    every_way,
+    marks_of,
+    way_of,
+    what_is_wrong,
+)
 
 ROWS: Final = 100
 """How many rows a page shows, where the request can be asked for fewer."""
 LEADING: Final = {
     "queue": "queue?queue=", "address": "address?address=", "message": "story?message=",
+    "oldest_ready": "story?message=",
     "connection": "list/links?connection=", "connector": "list/auto-links?connector=",
 }  # fmt: skip
 """Columns whose values lead to a page, and the beginning of its URL."""
-HIDDEN: Final = frozenset({"groups", "shards", "queue", "address", "consumers-of"})
-"""Lists that need a name, and so are reached from the page of a queue or an address."""
 OF_QUEUES: Final = (
     "queue pause", "queue resume", "queue purge", "queue release", "queue deliver-scheduled",
-    "queue retry", "queue move", "queue copy", "queue expire", "queue remove", "queue priority",
-    "queue update", "queue reset-groups", "queue delete", "queue drain",
+    "queue retry", "queue stop-retry", "queue move", "queue copy", "queue expire", "queue remove",
+    "queue priority", "queue update", "queue reset-groups", "queue delete", "queue drain",
 )  # fmt: skip
 OF_ADDRESSES: Final = (
     "address pause", "address resume", "address update", "address clear-id-cache",
     "address forget", "address delete", "settings set", "settings remove", "divert create",
 )  # fmt: skip
-
-
-def listed() -> list[tuple[str, str]]:
-    """Return the lists of a broker, with their titles, in the order of the navigation."""
-    return [
-        (found.tag, found.tag.replace("-", " "))
-        for found in every_way()
-        if found.way.table is not None and found.tag not in HIDDEN
-    ]
 
 
 def request_of(row: type[Request], given: Mapping[str, str]) -> dict[str, Any]:
@@ -61,7 +59,7 @@ def request_of(row: type[Request], given: Mapping[str, str]) -> dict[str, Any]:
     try:
         whole = msgspec.convert(asked, row, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(BAD_REQUEST, f"this list cannot be shown: {error}") from error
+        raise Refused(BAD_REQUEST, what_is_wrong(error, heading)) from error
     told: dict[str, Any] = msgspec.to_builtins(whole)
     return told
 
@@ -86,7 +84,8 @@ async def list_page(visit: Visit) -> Response:
         help=(way.doc or row.__doc__ or "").strip(), columns=_columns(way.table), rows=shaped,
         asked=asked, marks=marks, sorts=_sorts(marks), leading=LEADING, shown=shown,
         total=answer.get("total"), next_offset=answer.get("next_offset"),
-        previous=_previous(asked), command=command(visit, way, asked), option=Option,
+        previous=_previous(asked), option=Option,
+        command=command(visit, way, asked, *(() if visit.broker.url else way.words(answer))),
     )  # fmt: skip
 
 
@@ -115,28 +114,37 @@ def _previous(asked: Mapping[str, Any]) -> int | None:
     return max(0, offset - asked.get("limit", 1000)) if offset else None
 
 
-def command(visit: Visit, way: Way, asked: Mapping[str, Any]) -> str:
+def command(visit: Visit, way: Way, asked: Mapping[str, Any], *more: str) -> str:
     """Return the command that gives the same answer; one about the past needs `journal`."""
     if visit.at:
         return visit.inspect("--at", str(visit.at))
-    return command_line(way, asked, *visit.broker.options())
+    return command_line(way, asked, *visit.broker.options(), *more)
+
+
+def command_of(visit: Visit, name: str, *more: str, **asked: Any) -> str:
+    """Return the command of this name that sends a request, with `more` words."""
+    found = way_of(name)
+    assert found is not None, name
+    return command(visit, found.way, asked, *more)
 
 
 async def queue_page(visit: Visit) -> Response:
     """Show one queue: its counts, its attributes, its consumers, and what can be done with it."""
     name = visit.query.get("queue", "")
     [row] = (await visit.look({"do": "queue", "queue": name}))["queues"]
+    await visit.learn(queue=name, address=row["address"])
     settings = await visit.look({"do": "settings", "address": row["address"]})
     consumers: list[dict[str, Any]] = []
+    rates: dict[str, float] = {}
     if visit.is_running and not visit.at:
         answer = await visit.look({"do": "consumers-of", "queue": name})
         consumers = answer["consumers"]
-    found = way_of("queue show")
-    assert found is not None
+        rates = visit.console.rates_of(visit.broker.name).of(row["queue"], row, time.monotonic())
     return visit.page(
         "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
-        consumers=consumers, leading=LEADING, actions=_actions(OF_QUEUES, row),
-        command=command(visit, found.way, {"do": "queue", "queue": plain(name)}),
+        consumers=consumers, leading=LEADING, actions=_actions(visit, OF_QUEUES, row), rates=rates,
+        diverts=await _diverts_of(visit, row["address"]),
+        command=command_of(visit, "queue show", do="queue", queue=plain(name)),
     )  # fmt: skip
 
 
@@ -147,16 +155,15 @@ async def address_page(visit: Visit) -> Response:
     row: dict[str, Any] = {}
     if settings["exists"]:
         [row] = (await visit.look({"do": "address", "address": name}))["addresses"]
+    await visit.learn(address=name)
     diverts = await _diverts_of(visit, name)
-    found = way_of("settings show")
-    assert found is not None
     return visit.page(
         "address.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
         name=name,
         diverts=diverts,
-        actions=_actions(OF_ADDRESSES, {"address": name, "match": name}),
+        actions=_actions(visit, OF_ADDRESSES, {"address": name, "match": name}),
         leading=LEADING,
-        command=shlex.join(["daybook", "settings", "show", *visit.broker.options(), name]),
+        command=command_of(visit, "settings show", do="settings", address=name),
     )  # fmt: skip
 
 
@@ -171,10 +178,12 @@ async def _diverts_of(visit: Visit, name: str) -> list[dict[str, Any]]:
     return [each for each in answer["diverts"] if each["address"] == name]
 
 
-def _actions(commands: tuple[str, ...], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what can be done, with the fields that are known."""
+def _actions(
+    visit: Visit, commands: tuple[str, ...], row: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what the user may do, with the fields that are known."""
     told = []
-    for each in commands:
+    for each in filter(visit.may, commands):
         found = way_of(each)
         assert found is not None, each
         names = [field.name for field in msgspec.structs.fields(found.row)]

@@ -1,21 +1,20 @@
 """The messages of a queue, and one of them: headers with their types, and the body as text, JSON,
-or bytes. Bodies are shown, never executed, and their beginning only (`views.BODY_BYTES_MAX`).
+XML or bytes, a large one by pieces. Bodies are shown, never executed.
 """
 
-import json
-import shlex
 from base64 import b64decode
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from daybook.console.visits import NOT_FOUND, Page, Refused, Visit
+from daybook.console.pages.lists import command_of
+from daybook.console.visits import Page, Visit
 from daybook.engine.names.names import plain
+from daybook.server.administration.bodies import forms_of
 from daybook.server.administration.ways import way_of
 
 ROWS: Final = 50
-HEX_BYTES_MAX: Final = 4096
-HEX_WIDTH: Final = 16
+ACTS: Final = ("move", "copy", "retry", "expire", "remove", "priority")
 
 
 async def messages(visit: Visit) -> Response:
@@ -28,60 +27,34 @@ async def messages(visit: Visit) -> Response:
     answer = await visit.look(asked)
     return visit.page(
         "messages.html", title=f"Messages of {plain(name)}", queue=name, answer=answer,
-        asked=asked, command=_command(visit, asked),
+        asked=asked, command=_command(visit, asked), offered=await _offered(visit, name),
     )  # fmt: skip
+
+
+async def _offered(visit: Visit, queue: str) -> list[str]:
+    """Return what the user may do with messages of a queue."""
+    await visit.learn(queue=queue)
+    return [each for each in ACTS if visit.may(f"queue {each}")]
 
 
 def _command(visit: Visit, asked: dict[str, Any]) -> str:
     if visit.at:
         return visit.inspect("--at", str(visit.at), "--queue", asked["queue"])
-    words = ["daybook", "browse", *visit.broker.options()]
-    for flag, value in (("--offset", asked["offset"]), ("--filter", asked["filter"])):
-        words += [flag, str(value)] if value else []
-    return shlex.join([*words, "--", asked["queue"]])
+    return command_of(visit, "browse", **asked)
 
 
 async def message(visit: Visit) -> Response:
-    """Show one message of a queue, found where the list showed it."""
+    """Show one message of a queue, with a piece of its body."""
     name, wanted = visit.query.get("queue", ""), visit.number("message")
-    offset = visit.number("offset")
-    answer = await visit.look({"do": "browse", "queue": name, "offset": offset, "limit": ROWS})
-    found = next((each for each in answer["messages"] if each["message"] == wanted), None)
-    if found is None:
-        raise Refused(
-            NOT_FOUND,
-            f"message {wanted} is not there any more; its story says where it went",
-        )
+    asked = {"do": "peek", "queue": name, "message": wanted, "piece": visit.number("piece", 1)}
+    row = await visit.look(asked)
+    body = row["body"].encode() if "body" in row else b64decode(row["body_base64"])
     return visit.page(
-        "message.html", title=f"Message {wanted}", queue=name, row=found, forms=_forms(found),
-        acts=[way_of(f"queue {each}") for each in ("move", "copy", "retry", "expire", "remove")],
+        "message.html", title=f"Message {wanted}", queue=name, row=row,
+        forms=forms_of(body, is_whole=row["pieces"] == 1),
+        acts=[way_of(f"queue {each}") for each in await _offered(visit, name)],
+        command=_command(visit, asked) if visit.at else command_of(visit, "queue peek", **asked),
     )  # fmt: skip
-
-
-def _forms(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the forms of a body that make sense: JSON in order, text, bytes."""
-    told: list[tuple[str, str]] = []
-    text = row.get("body")
-    raw = text.encode() if text is not None else b64decode(row["body_base64"])
-    if text and text.lstrip()[:1] in ("{", "["):
-        try:
-            told.append(("JSON", json.dumps(json.loads(text), indent=2, ensure_ascii=False)))
-        except (ValueError, RecursionError):
-            # Text that only begins like JSON, or is nested too deeply to be read.
-            told = []
-    if text is not None:
-        told.append(("text", text))
-    told.append(("hex", _hex(raw[:HEX_BYTES_MAX])))
-    return told
-
-
-def _hex(data: bytes) -> str:
-    lines = []
-    for begin in range(0, len(data), HEX_WIDTH):
-        part = data[begin : begin + HEX_WIDTH]
-        letters = "".join(chr(each) if 32 <= each < 127 else "." for each in part)
-        lines.append(f"{begin:08x}  {part.hex(' '):<{HEX_WIDTH * 3}} {letters}")
-    return "\n".join(lines)
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

@@ -4,8 +4,8 @@ Shows the newest sample that the console took for everybody, so looking costs th
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, TypeGuard
 
 import msgspec
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -13,21 +13,25 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
 from daybook.console.rendering import render
-from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Samples
-from daybook.console.visits import UNAVAILABLE, Page, Refused, Visit
+from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Sample, Samples
+from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
 from daybook.server.monitoring.health import EXIT_WARNING, problems
 
 STREAMS_MAX: Final = 500
 """How many pages renew themselves at a time; more must be loaded again by hand."""
 SILENCE_SECONDS: Final = 20.0
 COUNTS: Final = (
-    ("connections", "connections"), ("consumers", "consumers"), ("addresses", "addresses"),
-    ("queues", "queues"), ("messages_ready", ""), ("messages_in_flight", ""),
-    ("messages_scheduled", ""), ("messages_held", ""),
+    ("connections", "list/connections"), ("consumers", "list/consumers"),
+    ("addresses", "list/addresses"), ("queues", "list/queues"), ("messages_ready", ""),
+    ("messages_in_flight", ""), ("messages_scheduled", ""), ("messages_held", ""),
+    ("messages_dead_lettered", "dead-letters"),
 )  # fmt: skip
-"""The figures in the row at the top, and the list that each leads to."""
+"""The figures in the row at the top, and the page that each leads to."""
 FULL_DAYS_MAX: Final = 365.0
+OTHERS_MOST: Final = 2.0
+"""Where the disk lost more than this times what the broker wrote, others fill it."""
 SECONDS_A_DAY: Final = 86_400.0
+MICROSECONDS: Final = 1_000_000
 
 _streams: set[int] = set()
 
@@ -48,11 +52,11 @@ async def _values(visit: Visit) -> dict[str, Any]:
     """Return what the overview shows: the newest sample; for who may not read everything, and for
     other moments, the answer of the broker."""
     samples = visit.console.samples.get(visit.broker.name)
-    await visit.renew()
     if visit.at or samples is None or not visit.sees_history:
         status = {"running": True} | await visit.look({"do": "status"})
         return _told(status, None)
-    if samples.status is None and not visit.is_running:
+    if samples.status is None and _has(samples):
+        # Asking again would make this page wait for a broker that does not answer.
         return _told({"running": False}, samples)
     if samples.status is None:
         try:
@@ -69,27 +73,38 @@ def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
     return {
         "status": status,
         "counts": COUNTS,
-        "problems": [each.text for each in found if each.code != EXIT_WARNING],
-        "warnings": [each.text for each in found if each.code == EXIT_WARNING],
-        "newest": samples.samples[-1].figures if samples is not None and samples.samples else {},
-        "full_in": _full_in(samples) if samples is not None else None,
+        "problems": [each for each in found if each.code != EXIT_WARNING],
+        "warnings": [each for each in found if each.code == EXIT_WARNING],
+        "newest": samples.samples[-1].figures if _has(samples) else {},
+        "full_in": full_in(samples.samples) if samples is not None else None,
         "trouble": samples.trouble if samples is not None else "",
         "has_hour": samples is not None,
+        "sampled": int(samples.samples[-1].time * MICROSECONDS) if _has(samples) else None,
+        "age": samples.age if samples is not None else 0.0,
     }
 
 
-def _full_in(samples: Samples) -> float | None:
-    """Return in how many seconds the disk is full if it goes on as in the last hour, None if that
-    is not to be seen."""
-    known = [each for each in samples.samples if each.figures["disk_free"] is not None]
-    if len(known) < 2:
+def _has(samples: Samples | None) -> TypeGuard[Samples]:
+    """Whether there is a sample."""
+    return samples is not None and bool(samples.samples)
+
+
+def full_in(samples: Sequence[Sample]) -> float | None:
+    """Return in how many seconds the disk is full if the broker writes on as in the last hour; None
+    if that is not to be seen, or if mostly others fill the disk."""
+    wanted = ("disk_free", "journal", "index")
+    known = [
+        each for each in samples if all(each.figures.get(figure) is not None for figure in wanted)
+    ]
+    if not known or known[-1].time - known[0].time < 10 * PERIOD_SECONDS:
         return None
-    first, last = known[0], known[-1]
-    before, now = first.figures["disk_free"] or 0.0, last.figures["disk_free"] or 0.0
-    used = before - now
-    if used <= 0 or last.time - first.time < 10 * PERIOD_SECONDS:
+    first, last = (
+        [each.figures[figure] or 0.0 for figure in wanted] for each in known[:: len(known) - 1]
+    )
+    grown = sum(last[1:]) - sum(first[1:])
+    if grown <= 0 or first[0] - last[0] > OTHERS_MOST * grown:
         return None
-    seconds = now / (used / (last.time - first.time))
+    seconds = last[0] / (grown / (known[-1].time - known[0].time))
     return seconds if seconds < FULL_DAYS_MAX * SECONDS_A_DAY else None
 
 
@@ -127,13 +142,25 @@ async def _events(visit: Visit, samples: Samples) -> AsyncIterator[bytes]:
                 yield b"event: over\ndata: \n\n"
                 return
             try:
-                yield _event(await _values(visit), visit)
+                await visit.renew()
+                yield await _newest(visit, samples)
             except (ControlError, ConsoleError):
                 # Somebody who may not see this any more hears why when the page is loaded again.
                 yield b"event: over\ndata: \n\n"
                 return
     finally:
         _streams.discard(id(visit))
+
+
+async def _newest(visit: Visit, samples: Samples) -> bytes:
+    """Return the event of the newest sample, made once for all pages. Raises ControlError and
+    ConsoleError."""
+    if not visit.sees_history:
+        raise Refused(FORBIDDEN, "the overview is not for this user any more")
+    newest = samples.samples[-1]
+    if samples.shown is None or samples.shown[0] is not newest:
+        samples.shown = newest, _event(await _values(visit), visit)
+    return samples.shown[1]
 
 
 def _event(values: dict[str, Any], visit: Visit) -> bytes:

@@ -10,8 +10,11 @@ from starlette.responses import RedirectResponse, Response
 
 from daybook.console.rendering import query
 from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
+from daybook.history.differences import KEYS
+from daybook.times import parse_time
 
-MICROSECONDS: Final = 1_000_000
+STEPS: Final = 1000
+"""How many places a slider has."""
 
 
 async def past(visit: Visit) -> Response:
@@ -20,8 +23,13 @@ async def past(visit: Visit) -> Response:
     moment = None
     if visit.at:
         moment = await visit.history("moment", lsn=visit.at)
+    at = moment or span["last"]
+    marks = span["marks"]
     return visit.page(
         "past.html", title="Time machine", span=span, moment=moment,
+        slider=slider_of(span, at["time"]) if at else None,
+        mark_before=next((each for each in marks if at and each["lsn"] < at["lsn"]), None),
+        mark_after=next((each for each in reversed(marks) if at and each["lsn"] > at["lsn"]), None),
         command=visit.inspect("--at", str(visit.at or span["last"]["lsn"] if span["last"] else 1)),
     )  # fmt: skip
 
@@ -29,7 +37,11 @@ async def past(visit: Visit) -> Response:
 async def go(visit: Visit) -> Response:
     """Lead to the event of a moment: an LSN, a time, or a place on the slider."""
     lsn, text = visit.number("lsn"), visit.query.get("time", "")
-    arguments: dict[str, Any] = {"lsn": lsn} if lsn else {"time": _time(text)}
+    place = visit.number("place")
+    arguments: dict[str, Any] = {"lsn": lsn}
+    if not lsn:
+        # A place on the slider is a millisecond, with all of its events.
+        arguments = {"time": place * 1000 + 999 if place else _time(text)}
     found = await visit.history("moment", **arguments)
     if visit.query.get("to") == "compare":
         return RedirectResponse(
@@ -41,14 +53,31 @@ async def go(visit: Visit) -> Response:
 def _time(text: str) -> int:
     """Return a time in microseconds since 1970; without a zone it is UTC. Raises Refused."""
     try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise Refused(
-            BAD_REQUEST, f"'{text[:40]}' is not a time; write it like 2026-11-28T15:04:05"
-        ) from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return int(found.timestamp() * MICROSECONDS)
+        found = parse_time(text, datetime.now(UTC))
+    except ValueError as error:
+        raise Refused(BAD_REQUEST, str(error)) from None
+    if found < 0:
+        raise Refused(BAD_REQUEST, f"'{text[:40]}' is before all events")
+    return found
+
+
+def slider_of(span: dict[str, Any], chosen: int) -> dict[str, Any]:
+    """Return the places of a slider over a span and of its marks, in milliseconds since 1970: each
+    step is about as long as the others, however many events it has."""
+    first, last = span["first"]["time"] // 1000, span["last"]["time"] // 1000
+    step = max(1, (last - first) // STEPS)
+    steps = -(-(last - first) // step)
+
+    def place(time: int) -> int:
+        found: int = first + step * min(steps, -(-(time // 1000 - first) // step))
+        return found
+
+    # A browser draws no marks between the places.
+    marks = sorted({place(each["time"]) for each in span["marks"] if each["time"] // 1000 >= first})
+    return {
+        "first": first, "last": first + steps * step, "step": step, "at": place(chosen),
+        "marks": marks,
+    }  # fmt: skip
 
 
 async def compare(visit: Visit) -> Response:
@@ -58,8 +87,9 @@ async def compare(visit: Visit) -> Response:
         raise Refused(BAD_REQUEST, "two moments are needed: before and after, as LSNs")
     before, after = min(before, after), max(before, after)
     told = await visit.history("compare", before=before, after=after)
+    differing = [(what, KEYS[what][0], told[what]) for what in KEYS if any(told[what].values())]
     return visit.page(
-        "compare.html", title="What changed", told=told,
+        "compare.html", title="What changed", told=told, differing=differing,
         command=visit.journal("diff", str(visit.broker.directory), str(before), str(after)),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-// Small helps for pages that work without them: copying commands, the slider, and the charts.
+// Small helps for pages that work without them: copying commands, the slider, the charts, and ages.
 "use strict";
 
 function copyButtons(root) {
@@ -16,7 +16,13 @@ function slider() {
   const range = document.getElementById("moment");
   const shown = document.getElementById("moment-shown");
   if (range && shown) {
-    range.addEventListener("input", () => { shown.textContent = range.value; });
+    const say = () => {
+      const time = new Date(Number(range.value)).toISOString().slice(0, 19).replace("T", " ");
+      range.setAttribute("aria-valuetext", time);
+      return time;
+    };
+    range.addEventListener("input", () => { shown.textContent = say(); });
+    say();
   }
 }
 
@@ -37,15 +43,39 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
+
+function compact(plot, numbers) {
+  return numbers.map((number) => COMPACT.format(number));
+}
+
+// The range of an axis with zero: round at its ends, so that no line is drawn at the edge.
+function roomy(plot, low, high) {
+  const least = Math.min(low ?? 0, 0);
+  return uPlot.rangeNum(least, Math.max(high ?? 0, least + 1), {
+    min: { pad: least < 0 ? 0.1 : 0, soft: 0, mode: 1 }, max: { pad: 0.1, soft: 0, mode: 1 },
+  });
+}
+
+function clock(time, times) {
+  const text = new Date(time * 1000).toISOString();
+  return text.slice(11, times.some((each) => each % 60) ? 19 : 16);
+}
+
 function drawn(box, hour) {
   const names = box.dataset.series.split(",");
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--border") }, ticks: { stroke: colour("--border") } };
   const options = {
     width: box.clientWidth, height: 220,
     // As all times of the console.
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"), axes: [axis, { ...axis, size: 60 }],
-    scales: { x: { range: (plot, low, high) => [Math.min(low, high - 60), high] }, y: { range: (plot, low, high) => [0, Math.max(high, 1)] } },
-    series: [{}, ...names.map((name, index) => ({
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    // Labels keep apart in the narrowest window.
+    axes: [
+      { ...axis, space: 90, values: (plot, times) => times.map((time) => clock(time, times)) },
+      { ...axis, size: 60, values: compact },
+    ],
+    scales: { x: { range: (plot, low, high) => [Math.min(low, high - 60), high] }, y: { range: roomy } },
+    series: [{ value: (plot, time) => (time === null ? "" : clock(time, [time])) }, ...names.map((name, index) => ({
       label: name.replaceAll("_", " "), stroke: colour(COLOURS[index]), width: 2,
       points: { show: false },
     }))],
@@ -81,9 +111,88 @@ function add(hour, figures) {
   }
 }
 
+// Figures grow old when the console does not send newer ones, and say so.
+const OLD_SECONDS = 20;
+const first = new WeakMap();
+
+function ages() {
+  for (const each of document.querySelectorAll("[data-age]")) {
+    if (!first.has(each)) first.set(each, Date.now());
+    const age = Math.round(Number(each.dataset.age) + (Date.now() - first.get(each)) / 1000);
+    each.textContent = `, ${age} s ago`;
+    each.parentElement.classList.toggle("wrong", age > OLD_SECONDS);
+  }
+}
+
+const RENEW_MS = 5000;
+const RENEW_MS_MAX = 60000;
+
+// Parts of a page that renew themselves while it is seen, and while its switch is on.
+function renewal() {
+  const button = document.querySelector("[data-renewal]");
+  if (!button) return;
+  let on = localStorage.getItem("renewal") !== "off";
+  let pause = RENEW_MS;
+  let timer = null;
+  const show = () => {
+    button.setAttribute("aria-pressed", String(on));
+  };
+  const wait = () => {
+    clearTimeout(timer);
+    if (on && !document.hidden) timer = setTimeout(renew, pause);
+  };
+  const renew = async () => {
+    try {
+      const answer = await fetch(location.href, { headers: { "x-renews": "yes" } });
+      pause = answer.ok ? RENEW_MS : Math.min(2 * pause, RENEW_MS_MAX);
+      if (answer.ok) on = replaced(await answer.text()) && on;
+    } catch {
+      pause = Math.min(2 * pause, RENEW_MS_MAX);
+    }
+    show();
+    wait();
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    on = !on;
+    localStorage.setItem("renewal", on ? "on" : "off");
+    show();
+    wait();
+  });
+  document.addEventListener("visibilitychange", wait);
+  show();
+  wait();
+}
+
+// Replaces the parts of this page by those of a newer one; returns whether that has any: a page for
+// the login has none. A part with the focus stays, so that nobody loses the place.
+function replaced(text) {
+  const page = new DOMParser().parseFromString(text, "text/html");
+  if (!page.querySelector("[data-live]")) return false;
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const newer = page.querySelector(`[data-live="${part.dataset.live}"]`);
+    const focus = document.activeElement;
+    const is_held = part !== focus && part.contains(focus) && !focus.classList.contains("scroll");
+    if (!newer || is_held) continue;
+    const scroll = part.querySelector(".scroll");
+    const place = scroll ? [scroll.scrollLeft, scroll === focus] : null;
+    part.replaceChildren(...newer.childNodes);
+    const again = part.querySelector(".scroll");
+    if (place && again) {
+      again.scrollLeft = place[0];
+      if (place[1]) again.focus({ preventScroll: true });
+    }
+  }
+  ages();
+  return true;
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  renewal();
   copyButtons(document);
   slider();
   menu();
+  ages();
+  setInterval(ages, 1000);
   charts();
 });

@@ -46,6 +46,8 @@ UNPROVEN: Final = (
     "only its headers say where it came from, which its sender may have written: an earlier version"
     " took it, and the journal does not say it; move it with `daybook queue move`"
 )
+NOT_THERE: Final = "not in the queue any more"
+IN_FLIGHT: Final = "in flight to a consumer"
 MOVE: Final = "move"
 COPY: Final = "copy"
 RETRY: Final = "retry"
@@ -70,6 +72,8 @@ def act(core: Core, command: ActOnMessages) -> int | Refusal:
     try:
         if command.message:
             refusal = _act_on_one(core, queue, command)
+        elif command.chosen:
+            _act_on_chosen(core, queue, command)
         else:
             _act_on_some(core, queue, command)
     except ContentError as error:
@@ -119,13 +123,30 @@ def _act_on_one(core: Core, queue: Queue, command: ActOnMessages) -> Refusal | N
     return None
 
 
+def _act_on_chosen(core: Core, queue: Queue, command: ActOnMessages) -> None:
+    """Continue with the messages that are named, in their order; `position` counts them."""
+    part = command.chosen[command.position :][: command.limit]
+    for message in part:
+        command.position += 1
+        entry = queue.find(message)
+        if entry is not None and entry.state == READY:
+            _do(core, queue, entry, command)
+        else:
+            _stays(command, NOT_THERE if entry is None else IN_FLIGHT)
+            command.passed_over += 1
+        if core.budget.is_spent:
+            break
+    command.is_done = command.position == len(command.chosen)
+    core.budget.spent += (len(part) >> LOOK_SHIFT) + 1
+
+
 def _act_on_some(core: Core, queue: Queue, command: ActOnMessages) -> None:
     """Continue the walk; look at `limit` messages at most."""
     if command.level < 0:
         command.level = LEVELS[0]
         command.position = NOTHING_PASSED
         command.through = command.through or core.next_lsn - 1
-    looked = 0
+    looked, before = 0, command.acted
     while looked < command.limit:
         found = behind(queue, command.level, command.position)[: command.limit - looked]
         chosen = [entry for entry in found if entry.position <= command.through]
@@ -144,11 +165,16 @@ def _act_on_some(core: Core, queue: Queue, command: ActOnMessages) -> None:
                 found_again = still_there(queue, entry)
                 if found_again is not None:
                     _do(core, queue, found_again, command)
-            if core.budget.is_spent:
+            if _is_enough(core, command, before):
                 break
-        if core.budget.is_spent:
+        if _is_enough(core, command, before):
             break
     core.budget.spent += (looked >> LOOK_SHIFT) + 1
+
+
+def _is_enough(core: Core, command: ActOnMessages, before: int) -> bool:
+    """Whether a part is over that began when so many messages had been acted on."""
+    return core.budget.is_spent or 0 < command.most <= command.acted - before
 
 
 def _matches(core: Core, matcher: Filter | None, message: Message) -> bool:

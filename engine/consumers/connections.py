@@ -189,6 +189,8 @@ def start(core: Core, command: Start) -> int:
         cut_segment=command.cut_segment,
         cut_offset=command.cut_offset,
         level=LEVEL,
+        epoch=command.epoch,
+        node=command.node,
     )
     core.level = command.level if command.level > LEVEL_MIN else level_of_state(core.state)
     core.room.review_due = True

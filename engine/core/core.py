@@ -224,8 +224,10 @@ class Core:
         headers: bytes,
         body: bytes,
         transaction: str | None,
+        came_from: str = "",
     ) -> int:
-        """Emit the Routed of a message to one queue, with no detail but a transaction.
+        """Emit the Routed of a message to one queue, with no detail but a transaction, or where it
+        came from.
 
         The same as `emit`, written out because it runs for every message.
         """
@@ -234,8 +236,11 @@ class Core:
         address_id = queue.address.id
         headers_bytes = body_bytes = detail_bytes = 0
         pending = self.pending
-        if transaction is not None:
-            detail = self._transaction_detail(transaction)
+        if transaction is not None or came_from:
+            if transaction is None:
+                detail = events.encode_detail(details.RoutedDetail(came_from=came_from))
+            else:
+                detail = self._transaction_detail(transaction)
             detail_bytes = len(detail)
             if detail:
                 pending.details.append(detail)

@@ -14,6 +14,7 @@ from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.entry import NOTHING_PASSED
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.settings.distributions import Distributions
+from daybook.engine.settings.known_names import KnownNames
 from daybook.engine.settings.permissions import Denial, Permissions
 from daybook.engine.settings.setting_keys import BLOCK
 from daybook.engine.state.sizes import Sizes
@@ -132,7 +133,7 @@ class Direct(DirectLinks):
     def __init__(self) -> None:
         super().__init__()
         self.distributions = Distributions()
-        self.routes: Final[dict[str, Distribution]] = {}
+        self.routes: Final[KnownNames[Distribution]] = KnownNames()
         self.unjournaled = 0
 
     @property

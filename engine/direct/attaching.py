@@ -36,7 +36,8 @@ ATTACH_UNITS = 5
 
 
 def change_distributions(core: Core, command: ChangeDistributions) -> int:
-    """Put another table in force, for addresses that come into use from now on."""
+    """Put another table in force, for addresses that come into use from now on. Groups go at once
+    to the shards that it has."""
     known = core.direct.distributions
     asked = command.entries, command.default, command.waypoints
     link_routes = command.link_routes
@@ -47,6 +48,10 @@ def change_distributions(core: Core, command: ChangeDistributions) -> int:
     core.routed.table = LinkRoutes(link_routes)
     core.direct.distributions = Distributions(*asked)
     core.direct.routes.clear()
+    for waypoint in command.waypoints:
+        used = core.direct.addresses.get(waypoint.name)
+        if used is not None:
+            used.follow(waypoint)
     detail = details.DistributionsDetail(*asked, link_routes)
     return core.emit(
         events.row(

@@ -36,7 +36,7 @@ _HERE: Final = Choice(stores=True)
 
 def of_receivers(address: DirectAddress) -> tuple[ReceivingLink, ...]:
     """Return those of the receivers of an address that get a message, of which there are some."""
-    if address.distribution == MULTICAST:
+    if len(address.receivers) == 1 or address.distribution == MULTICAST:
         return address.everybody()
     if address.distribution == CLOSEST:
         return (address.nearest(),)

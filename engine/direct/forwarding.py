@@ -29,8 +29,9 @@ from daybook.engine.names.names import is_temporary, plain
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.distributions import UNAVAILABLE
 
-ROUTES_MAX: Final = 10_000
-"""How many names are remembered with their distributions."""
+LOOK_SHIFT: Final = 4
+"""Looking for the entry of a name costs a unit of the budget, and one for 2 to this power of its
+characters."""
 DETAILS_MAX: Final = 64
 """How many encoded details an address remembers, for messages of as many sizes."""
 FIRST_UNJOURNALED: Final = 1 << 47
@@ -47,10 +48,9 @@ def entry_for(core: Core, name: str) -> Distribution | None:
         return None
     known = core.direct.routes.get(name)
     if known is None:
-        if len(core.direct.routes) >= ROUTES_MAX:
-            core.direct.routes.clear()
-        core.budget.spent += 1
-        known = core.direct.routes[name] = core.direct.distributions.of(name)
+        core.budget.spent += 1 + (len(name) >> LOOK_SHIFT)
+        known = core.direct.distributions.of(name)
+        core.direct.routes.remember(name, known)
     if known.is_stored or is_temporary(name):
         return None
     if name in core.state.address_by_name and not known.stores_here:
@@ -91,9 +91,11 @@ def forward(
     this broker, is to have it. One that a queue has is `stored` there, with `attempt` and
     `marks`."""
     name = command.address
-    refusal = _check(command, entry)
-    if refusal is not None:
-        return refusal
+    if (
+        command.transaction is not None or command.due or command.retain
+        or entry.distribution == UNAVAILABLE
+    ):  # fmt: skip
+        return _check(command, entry)
     sender = core.direct.senders.get(command.sender) if command.sender else None
     if sender is not None and sender.connection_id != command.connection:
         sender = None
@@ -162,19 +164,14 @@ def kind_of(entry: DistributionEntry, name: str) -> str:
     return f"'{plain(name)}' is a direct address, which stores nothing"
 
 
-def _next_id(core: Core) -> int:
-    """Return the id of the next message: the number of its event, if it has one."""
-    if core.options.journal_direct != OFF:
-        return core.next_lsn
-    core.direct.unjournaled = max(core.direct.unjournaled + 1, FIRST_UNJOURNALED)
-    return core.direct.unjournaled
-
-
 def _message(core: Core, command: Send, priority: int) -> Message:
     flags = command.format | (PERSISTENT if command.persistent else 0)
-    message = Message(
-        _next_id(core), 0, priority, flags, command.expires, command.headers, command.body
-    )
+    number = core.next_lsn
+    if core.options.journal_direct == OFF:
+        # No event has it.
+        number = max(core.direct.unjournaled + 1, FIRST_UNJOURNALED)
+        core.direct.unjournaled = number
+    message = Message(number, 0, priority, flags, command.expires, command.headers, command.body)
     if command.chunks:
         message.flags |= events.LARGE
         message.enlarge(command.chunks, command.body_bytes)
@@ -200,9 +197,12 @@ def _record(
         if omitted:
             flags |= events.BODY_OMITTED
     settled = command.token is None
-    is_alike = not (command.chunks or command.came_from or stored or shard)
+    is_alike = not (command.chunks or command.came_from or shard)
     known = address.details if address is not None and is_alike else None
     key = omitted << 1 | settled
+    if stored:
+        # That of the link which empties the queue is part of it.
+        key |= command.sender << 64
     detail = known.get(key, b"") if known is not None else b""
     if not detail:
         detail = events.encode_detail(

@@ -5,6 +5,7 @@ when all have ended it; only then a receiver hears that its sender has settled i
 receiver is what waits for it and what it has not settled.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from daybook.engine.core.core import Core
@@ -12,7 +13,7 @@ from daybook.engine.core.credit import take_back
 from daybook.engine.effects import Drained, Ended, Settled
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.rows import DECISION_STRUCT
-from daybook.engine.facts.settlements import ACCEPTED
+from daybook.engine.facts.settlements import ACCEPTED, OUTCOMES
 from daybook.engine.links.links import (
     CAPACITY,
     UNTRIED,
@@ -27,23 +28,32 @@ PACK: Final = DECISION_STRUCT.pack
 DECISIONS: Final = "decisions"
 CONTENT: Final = "content"
 OFF: Final = "off"
-BY_ITSELF: Final = Ending(ACCEPTED)
-"""The end of a delivery to a receiver that settles nothing: it got it."""
+ACCEPTANCE: Final = Ending(ACCEPTED)
+"""The end of a delivery that was accepted without a word, or that went to a receiver that settles
+nothing: it got it."""
 
 
 def give(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     """Give a message to a receiver now, or when it has credit; or not at all if too much waits."""
     if forwarding.sender is None and link.load >= CAPACITY:
         _make_room(core, link)
-    before = link.load
+    address = link.address
+    if address.compares_loads:
+        before = link.load
+        _give(core, link, forwarding)
+        address.reload(link, before)
+    else:
+        _give(core, link, forwarding)
+
+
+def _give(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     link.charge(forwarding.message, 1)
-    if link.can_take and not link.waits:
+    if not link.waits and link.can_take:
         _hand(core, link, forwarding)
     elif link.is_full:
         end(core, link, forwarding, UNTRIED, reasons.LIMIT)
     else:
         link.add(forwarding)
-    link.address.reload(link, before)
 
 
 def _make_room(core: Core, link: ReceivingLink) -> None:
@@ -105,7 +115,7 @@ def serve_connection(core: Core, connection: int) -> None:
 
 def _hand(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     message = forwarding.message
-    if message.is_expired(core.now):
+    if message.expires and message.is_expired(core.now):
         end(core, link, forwarding, UNTRIED, reasons.EXPIRY)
         return
     link.spend(message)
@@ -116,7 +126,7 @@ def _hand(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     if link.acknowledges:
         link.hold(forwarding)
     else:
-        end(core, link, forwarding, BY_ITSELF, reasons.AUTOMATIC)
+        end(core, link, forwarding, ACCEPTANCE, reasons.AUTOMATIC)
 
 
 def end(
@@ -143,6 +153,29 @@ def end(
         )  # fmt: skip
     if forwarding.end(ending, link.connection):
         _tell_sender(core, forwarding)
+
+
+def accept(core: Core, link: ReceivingLink, numbers: Sequence[int]) -> None:
+    """End the deliveries that a receiver accepted without a word more; it may have settled some of
+    them. As `end`, with what is the same for all of them done once."""
+    outstanding, connection, pending = link.outstanding, link.connection, core.pending
+    is_journaled, reason = core.options.journal_direct != OFF, OUTCOMES[ACCEPTED]
+    head, taken, weight = link.settled_head.pack(reason, 0, 0, 0, 0, 0), link.packed, 0
+    for number in numbers:
+        if number not in outstanding:
+            continue
+        forwarding = link.let_go(number)
+        message = forwarding.message
+        link.restore(message)
+        weight += message.weight
+        if is_journaled:
+            core.next_lsn += 1
+            pending.decisions += 1
+            pending.rows.append(PACK(head, number, taken, core.now, 0, 0, 0))
+        if forwarding.end(ACCEPTANCE, connection):
+            _tell_sender(core, forwarding)
+    connection.unacked_bytes -= weight
+    connection.forwarded_bytes -= weight
 
 
 def _tell_sender(core: Core, forwarding: Forwarding) -> None:

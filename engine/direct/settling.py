@@ -1,18 +1,15 @@
 """Deciding how a receiver of a direct address ends deliveries."""
 
 from itertools import islice
-from typing import Final
 
 from daybook.engine.commands import AcceptAll, Credit, Settle, SettleSent
 from daybook.engine.core.core import Core
 from daybook.engine.core.credit import grant
-from daybook.engine.direct.serving import end, serve, settle_receivers
+from daybook.engine.direct.serving import accept, end, serve, settle_receivers
 from daybook.engine.facts.settlements import ACCEPTED, OUTCOMES
 from daybook.engine.links.links import Ending, ReceivingLink
 from daybook.engine.messages.annotations import ONE_BY_ONE, packed
 from daybook.engine.refusals import Code, Refusal
-
-_ACCEPTANCE: Final = Ending(ACCEPTED)
 
 
 def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
@@ -86,20 +83,12 @@ def settle_sent(core: Core, command: SettleSent) -> None:
         settle_receivers(core, *awaiting)
 
 
-def accept_all(core: Core, command: AcceptAll) -> int | Refusal:
+def accept_all(core: Core, command: AcceptAll, link: ReceivingLink) -> int:
     """Accept deliveries; nothing has to be durable for that."""
-    link = core.direct.receivers.get(command.consumer)
-    if link is None:
-        text = f"consumer {command.consumer} receives from no direct address"
-        return Refusal(Code.NOT_FOUND, text)
-    outstanding, before = link.outstanding, link.load
+    before = link.load
     # The first one is counted as a command.
     core.budget.spent += len(command.messages) - 1
-    for number in command.messages:
-        if number in outstanding:
-            forwarding = link.let_go(number)
-            link.restore(forwarding.message)
-            end(core, link, forwarding, _ACCEPTANCE, OUTCOMES[ACCEPTED])
+    accept(core, link, command.messages)
     link.address.reload(link, before)
     serve(core, link)
     return 0

@@ -58,7 +58,8 @@ _PASS: Final = frozenset((
 ))  # fmt: skip
 """Commands that look into no queue; and scans, which let messages enter one first (`scanned`)."""
 _WAIT: Final = frozenset((
-    Attach, AttachAll, Commit, CreateTemporary, Credit, Detach, EndOwner, Send, SendToAll, Settle,
+    AcceptAll, Attach, AttachAll, Commit, CreateTemporary, Credit, Detach, EndOwner, Send,
+    SendToAll, Settle,
 ))  # fmt: skip
 """Commands that a session gives again when they are answered UNFINISHED."""
 

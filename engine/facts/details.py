@@ -21,6 +21,7 @@ class BrokerStartedDetail(Detail, frozen=True):
     """What start-up found: bytes cut from a torn tail (and where), and the broker's version.
 
     `level` is the highest feature level that the broker knows; 0 of brokers before there were any.
+    A node of a cluster says its name, and the epoch in which it leads (ADR 118).
     """
 
     version: str = ""
@@ -28,6 +29,8 @@ class BrokerStartedDetail(Detail, frozen=True):
     cut_segment: str = ""
     cut_offset: int = 0
     level: int = 0
+    epoch: int = 0
+    node: str = ""
 
 
 class BrokerStoppedDetail(Detail, frozen=True):

@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from daybook.engine.facts.definitions import BALANCED, BY_GROUP, Distribution
+from msgspec.structs import replace
+
+from daybook.engine.facts.definitions import BALANCED, BY_GROUP, Distribution, Waypoint
 from daybook.engine.facts.events import FORWARD_SETTLED, FORWARDED
 from daybook.engine.facts.rows import TAKER_STRUCT, RowHead
 from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT, FAILED, REJECTED, RELEASED
@@ -343,30 +345,32 @@ class OwnShard:
 class DirectAddress:
     """A direct address that is in use, at one of its phases, with its links.
 
-    `entry` is what the table said when it came into use. Phase 0 has all others, and FALLBACK, as
-    `later`. `receivers` are in the order in which they came, and those with an equal cost in that
-    of their turns. `details` are those of its Forwarded with these receivers, encoded, by what
-    differs between messages; `copies` are messages that not all receivers have got.
+    `entry` is what the table said when it came into use, but for the shards of groups. Phase 0 has
+    all others, and FALLBACK, as `later`. `receivers` are in the order in which they came, and those
+    with an equal cost in that of their turns. `details` are those of its Forwarded with these
+    receivers, encoded, by what differs between messages; `copies` are messages that not all
+    receivers have got.
     """
 
     __slots__ = (
-        "_by_cost", "_everybody", "_least", "_loads", "_root", "copies", "details", "distribution",
-        "entry", "is_sharded", "later", "name", "own_shard", "phase", "receivers", "senders",
+        "_by_cost", "_everybody", "_least", "_loads", "_root", "by_group", "copies", "details",
+        "distribution", "entry", "is_sharded", "later", "name", "own_shard", "phase", "receivers",
+        "senders",
     )  # fmt: skip
 
     def __init__(
         self, name: str, entry: Distribution, phase: int = 0, root: "DirectAddress | None" = None
     ) -> None:
         self.name: Final = name
-        self.entry: Final = entry
+        self.entry = entry
         self.phase: Final = phase
         self._root: Final = root
         self.later: Final[dict[int, DirectAddress]] = {}
         self.distribution: Final = entry.distribution if phase >= 0 else BALANCED
         self.own_shard: Final = OwnShard() if entry.has_shard and not phase else None
         through = entry.through
-        by_group = through is not None and through.shard_by == BY_GROUP
-        self.is_sharded: Final = not phase and (by_group or self.own_shard is not None)
+        self.by_group: Final = through is not None and through.shard_by == BY_GROUP
+        self.is_sharded: Final = not phase and (self.by_group or self.own_shard is not None)
         self.details: Final[dict[int, bytes]] = {}
         self.copies: Final[deque[Copies]] = deque()
         self._everybody: tuple[ReceivingLink, ...] = ()
@@ -411,6 +415,19 @@ class DirectAddress:
         """Return the address at a phase, None if that has no links."""
         return self.root.later.get(phase) if phase else self.root
 
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Its shards on other brokers."""
+        return self.entry.through.shards if self.entry.through is not None else ()
+
+    def follow(self, waypoint: Waypoint, *older: str) -> None:
+        """Choose the shards of groups among those of another table from now on, and `older` ones,
+        if groups are what decides in both."""
+        through = self.entry.through
+        if through is not None and self.by_group and waypoint.shard_by == BY_GROUP:
+            shards = (*older, *(each for each in waypoint.shards if each not in older))
+            self.entry = replace(self.entry, through=replace(through, shards=shards))
+
     def is_open_to(self, sender: SendingLink) -> bool:
         """Whether somebody gets what a sender sends, now or later."""
         if self.receivers:
@@ -441,6 +458,11 @@ class DirectAddress:
             self._take(link, 0)
         else:
             self._loads.clear()
+
+    @property
+    def compares_loads(self) -> bool:
+        """Whether it has to know the loads of its receivers."""
+        return bool(self._loads)
 
     def reload(self, link: ReceivingLink, before: int) -> None:
         """Note that the load of a receiver changed."""

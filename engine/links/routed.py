@@ -91,7 +91,10 @@ class RoutedLinks:
         link = self.links.get(link_id)
         if link is None:
             return None
-        return next((each for each in link.ends if each.connection_id == connection), None)
+        near, far = link.near, link.far
+        if near.connection_id == connection:
+            return near
+        return far if far.connection_id == connection else None
 
     def held_by(self, connection: int) -> Iterator[RoutedEnd]:
         """Iterate over the ends that wait until a connection has room."""

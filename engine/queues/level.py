@@ -140,6 +140,12 @@ class Level:
             return len(self.head)
         return len(self.head) + len(self.paged.islands) + len(self.end)
 
+    @property
+    def standing_count(self) -> int:
+        """How many READY entries it has, in memory and in the store."""
+        only_stored = self.paged.count if self.paged is not None else 0
+        return self.linked_count - self.tombstones + only_stored
+
     # ---- coming and leaving
 
     def put(self, entry: Entry) -> None:

@@ -10,8 +10,9 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
+from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.entry import READY, Entry
-from daybook.engine.queues.level import Run, position_of
+from daybook.engine.queues.level import Level, Run, position_of
 from daybook.engine.queues.paged_range import PagedRange
 from daybook.engine.queues.queue import Queue
 from daybook.engine.queues.window import Window
@@ -20,6 +21,7 @@ SCAN_ENTRIES: Final = 500
 """How many entries are read at a time at most."""
 FEW: Final = 64
 """So few entries are fetched one by one from the middle of a line."""
+FIRST_ALONE: Final = Window(1, with_content=False)
 
 
 def behind(queue: Queue, number: int, position: int, most: int = SCAN_ENTRIES) -> list[Entry]:
@@ -39,6 +41,15 @@ def behind(queue: Queue, number: int, position: int, most: int = SCAN_ENTRIES) -
     )
 
 
+def entry_of(queue: Queue, message_id: int) -> Entry | None:
+    """Return an entry by its message, None if the queue does not have it; one that is only in the
+    store does not become resident."""
+    entry = queue.entries.get(message_id)
+    if entry is not None or queue.store is None or not queue.paged_count:
+        return entry
+    return queue.store.find(queue, message_id) if message_id not in queue.gone else None
+
+
 def is_there(queue: Queue, message_id: int) -> bool:
     """Whether a queue has a message, in memory or in the store."""
     if message_id in queue.entries:
@@ -46,6 +57,58 @@ def is_there(queue: Queue, message_id: int) -> bool:
     if queue.store is None or not queue.paged_count or message_id in queue.gone:
         return False
     return queue.store.find(queue, message_id) is not None
+
+
+def oldest_ready(queue: Queue) -> int:
+    """Return the ready message that entered a queue first, 0 if none is ready.
+
+    The store is asked for a level whose first entry only it has, once for each such entry. Raises
+    StoreError.
+    """
+    if not queue.ready_count:
+        return 0
+    found = (
+        _first_of(queue, number, level)
+        for number, level in enumerate(queue.levels[:PRIORITIES])
+        if level is not None
+    )
+    return min(filter(None, found), default=0)
+
+
+def asks_store(queue: Queue) -> bool:
+    """Whether `oldest_ready` has to ask the store."""
+    if not queue.ready_count or not queue.paged_count:
+        return False
+    return any(
+        level is not None
+        and level.paged is not None
+        and level.paged.count > 0
+        and not level.paged.first
+        and level.first() is None
+        for level in queue.levels[:PRIORITIES]
+    )
+
+
+def _first_of(queue: Queue, number: int, level: Level) -> int:
+    """Return the first ready entry of a level, 0 if it has none."""
+    first = level.first()
+    if first is not None:
+        return first.position
+    paged = level.paged
+    if paged is None:
+        return 0
+    firsts = [each.position for each in paged.islands if each.state == READY]
+    if paged.count:
+        firsts.append(paged.first or _first_stored(queue, number, paged))
+    firsts = firsts or [each.position for each in islice(level.end.ready(), 1)]
+    return min(filter(None, firsts), default=0)
+
+
+def _first_stored(queue: Queue, number: int, paged: PagedRange) -> int:
+    assert queue.store is not None
+    found = queue.store.load(queue, number, paged.after, FIRST_ALONE).entries
+    paged.first = found[0].position if found and found[0].position <= paged.until else 0
+    return paged.first
 
 
 def _in_run(run: Run, position: int, most: int) -> list[Entry]:

@@ -11,11 +11,12 @@ class PagedRange:
     """The part of a level that only the store has: `count` entries with after < id <= until.
 
     `islands` are resident entries in between, in no order. `transients` and `transient_bytes` are
-    the part of `count` and `bytes` that is non-persistent.
+    the part of `count` and `bytes` that is non-persistent. `first` is the id of the first entry, 0
+    as long as nobody asked the store for it.
     """
 
     __slots__ = (
-        "after", "bytes", "count", "islands", "transient_bytes", "transients", "until",
+        "after", "bytes", "count", "first", "islands", "transient_bytes", "transients", "until",
     )  # fmt: skip
 
     def __init__(self, after: int, until: int) -> None:
@@ -25,12 +26,14 @@ class PagedRange:
         self.bytes = 0
         self.transients = 0
         self.transient_bytes = 0
+        self.first = 0
         self.islands: list[Entry] = []
 
     def add(self, message: Message) -> None:
         """Count an entry that from now on is only in the store."""
         self.count += 1
         self.bytes += message.size
+        self.first = min(self.first, message.id)
         if not message.persistent:
             self.transients += 1
             self.transient_bytes += message.size
@@ -39,6 +42,8 @@ class PagedRange:
         """Stop counting an entry that came into memory."""
         self.count -= 1
         self.bytes -= message.size
+        if self.first == message.id:
+            self.first = 0
         if not message.persistent:
             self.transients -= 1
             self.transient_bytes -= message.size

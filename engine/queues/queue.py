@@ -87,8 +87,20 @@ class Store(Protocol):
         """
         ...
 
+    def pass_over(self, queue: "Queue", level: int, after: int, most: int) -> tuple[int, int]:
+        """Pass over the next entries of a level with ids above `after`; return how many, and the
+        last id, PAST_ALL if there are fewer than `most`."""
+        ...
+
     def find(self, queue: "Queue", message_id: int) -> Entry | None:
         """Return one entry that is not in flight, without content."""
+        ...
+
+    def entered(self, message_id: int) -> int:
+        """Return when a message entered its queue, in microseconds since 1970: not later than that.
+
+        Raises StoreError: so for an event that is not durable.
+        """
         ...
 
     def last_value(self, queue: "Queue", key: bytes) -> int:
@@ -622,7 +634,7 @@ class Queue:
                 self.count_standing(number, -paged.transients)
                 self.transient_count -= paged.transients
                 self.bytes -= paged.transient_bytes
-                paged.transients = paged.transient_bytes = 0
+                paged.transients = paged.transient_bytes = paged.first = 0
 
 
 def recalls_of(queue: "Queue") -> list[int]:

@@ -76,6 +76,9 @@ def send(core: Core, command: Send) -> int | Refusal:
                 return refusal
     address = core.state.address_by_name.get(command.address)
     if address is None or command.queue is not None or command.retain:
+        named = _usual_of(core, command, address) if address is not None else None
+        if named is not None:
+            return _send_to_one(core, command, named, PERSISTENT | command.format)
         return _send_on_demand(core, command) if is_judged(core, command, address) else UNFINISHED
     queue = address.open_queue
     if (
@@ -109,6 +112,16 @@ def send(core: Core, command: Send) -> int | Refusal:
         if refusal is not None:
             return refusal
     return _send_or_drop(core, command, address, None)
+
+
+def _usual_of(core: Core, command: Send, address: Address) -> Queue | None:
+    """Return the queue that the sender of a message named, if it would get it without that, too:
+    then it is sent like most. Otherwise None."""
+    queue = address.open_queue
+    if queue is None or queue.definition.name != command.queue:
+        return None
+    is_usual = command.persistent and not command.retain
+    return queue if is_usual and not is_one_of_several(core, queue) else None
 
 
 def _set_expiry(core: Core, command: Send, address: Address) -> None:
@@ -277,16 +290,16 @@ def _send_to(
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     """Route to one queue; return the LSN that a persistent message waits for."""
-    is_plain = not (
-        command.expires or command.chunks or command.due or command.copied_from or command.came_from
-    )
+    is_plain = not (command.expires or command.chunks or command.due or command.copied_from)
+    if command.came_from and command.transaction is not None:
+        is_plain = False
     if queue.definition.keyed_by or not is_plain:
         return _send_with_detail(core, command, queue, flags)
     if core.state.arrivals:
         let_enter(core, (queue,))
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body,
-        command.transaction,
+        command.transaction, command.came_from,
     )  # fmt: skip
     core.touched[queue.id] = queue
     if command.duplicate_id:

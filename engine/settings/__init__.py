@@ -8,10 +8,14 @@ Modules:
   fits it best.
 - `expiry_rules`: When a message expires, by what its sender says and the settings of its address
   (seed on expiry, section 2).
+- `known_names`: Answers about names, remembered up to a number of names and of characters: peers
+  choose names.
 - `lifetime_keys`: The keys of address settings about names: how they come into being by use, and
   how they go.
 - `link_routes`: The table of link routes: to which containers a link is passed on, by its address
   and direction.
+- `pattern_bits`: Many patterns compared with a long name at once: each place in each pattern is a
+  bit of a number.
 - `permissions`: Permissions: the actions of a user at an address, by its roles and the rule of the
   address (ADR 55).
 - `queue_defaults`: The attributes that a queue has by the settings of its address unless its

@@ -27,6 +27,7 @@ from daybook.engine.facts.definitions import (
 )
 from daybook.engine.names import names
 from daybook.engine.names.names import plain
+from daybook.engine.settings.pattern_bits import ANY, ONE, PatternBits
 
 __all__ = [
     "BALANCED",
@@ -44,14 +45,14 @@ __all__ = [
     "shown_pattern",
 ]
 
-ONE: Final = "*"
-ANY: Final = "#"
 SEPARATORS: Final = "./"
 PRIORITY_MAX: Final = 9
 TOKENS_MAX: Final = 32
 ANY_MAX: Final = 4
 """Tokens of a pattern, and how many of them may be `#`: each costs time for every token of a
 name."""
+VISITS_MAX: Final = 2_000
+"""How many places of the tree are visited for a name before all patterns are compared at once."""
 
 _BETWEEN: Final = re.compile(r"[./]")
 
@@ -207,6 +208,8 @@ class Distributions:
         self._waypoints: Final = {each.name: each for each in self.waypoints}
         self._default: Final = DistributionEntry(pattern=ANY, distribution=default)
         self._root: Final = _Node()
+        # Made when it is first needed.
+        self._bits: PatternBits | None = None
         for field, text in faults_of(self._default):
             raise DistributionError(-1, field, text)
         for index, entry in enumerate(self.entries):
@@ -239,9 +242,8 @@ class Distributions:
     def find(self, name: str) -> DistributionEntry:
         """Return the entry for a name on its virtual host; one with the default if none matches.
 
-        Each place in the tree is visited once for each token of the name, so patterns that were
-        made to agree cost no more than the product of their tokens, which are few, and those of
-        the name.
+        Each place in the tree is visited once for each token of the name. Where that is much,
+        because patterns and name were made to agree, all patterns are compared at once.
         """
         tokens = tokens_of(name)
         end = len(tokens)
@@ -253,6 +255,8 @@ class Distributions:
             if place in seen:
                 continue
             seen.add(place)
+            if len(seen) == VISITS_MAX:
+                return self._find_at_once(tokens)
             node, at = place
             if at == end and node.entry is not None:
                 return node.entry
@@ -267,6 +271,12 @@ class Distributions:
                 if child is not None:
                     untried.append((child, at + 1))
         return self._default
+
+    def _find_at_once(self, tokens: Sequence[str]) -> DistributionEntry:
+        if self._bits is None:
+            self._bits = PatternBits([normal_form(each) for each in self.entries])
+        found = self._bits.find(tokens)
+        return self.entries[found] if found >= 0 else self._default
 
 
 def same_pattern(entry: DistributionEntry, earlier: DistributionEntry) -> tuple[str, str]:

@@ -10,9 +10,7 @@ from typing import Final
 
 from daybook.engine.facts.definitions import DistributionEntry, LinkRoute
 from daybook.engine.settings.distributions import Distributions, normal_form
-
-KNOWN_MAX: Final = 10_000
-"""How many names are remembered with whether a route matches them."""
+from daybook.engine.settings.known_names import KnownNames
 
 
 class LinkRoutes:
@@ -22,7 +20,9 @@ class LinkRoutes:
         """Accept routes. Raises DistributionError for a prefix or pattern that is wrong, with its
         place among those of its direction."""
         self.routes: Final = tuple(routes)
-        self._known: Final[dict[tuple[str, bool], bool]] = {}
+        self._known: Final[dict[bool, KnownNames[bool]]] = {
+            True: KnownNames(), False: KnownNames(),
+        }  # fmt: skip
         self._tables: Final = {is_in: _Table(routes, is_in) for is_in in (True, False)}
 
     def find(self, name: str, *, is_in: bool) -> tuple[LinkRoute, ...]:
@@ -31,12 +31,10 @@ class LinkRoutes:
 
     def has(self, name: str, *, is_in: bool) -> bool:
         """Whether links to an address are passed on. It remembers the answers."""
-        key = name, is_in
-        known = self._known.get(key)
+        known = self._known[is_in].get(name)
         if known is None:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            known = self._known[key] = bool(self.find(name, is_in=is_in))
+            known = bool(self.find(name, is_in=is_in))
+            self._known[is_in].remember(name, known)
         return known
 
 

@@ -8,7 +8,7 @@ host alone; such rules come before those for all hosts. Without any rule every u
 everything. Pure functions of the rules: must never know a connection, a clock or the journal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine.names.matches import Covering
@@ -136,6 +136,7 @@ class Permissions:
             (match for match in rules if QUEUE_MARK not in match), syntax
         )
         self._remembered: dict[tuple[str, str, str, str | None], bool] = {}
+        self._somewhere: dict[tuple[str, str], bool] = {}
 
     def roles_of(self, user: str) -> frozenset[str]:
         """Return the roles of a user."""
@@ -176,6 +177,29 @@ class Permissions:
                     return Right(permission, False, (prefix + match,), "")
                 shown.append(prefix + match)
         return Right(permission, is_complete, tuple(shown), by if is_complete else "")
+
+    def grants_somewhere(self, user: str, permission: str) -> bool:
+        """Return whether any rule grants a user a permission, at whatever address."""
+        if not self.count:
+            return True
+        key = user, permission
+        found = self._somewhere.get(key)
+        if found is None:
+            every = (self, *self._of_hosts.values())
+            found = any(
+                rules._grants(match, user, permission) for rules in every for match in rules.rules
+            )
+            if len(self._somewhere) >= REMEMBERED_MAX:
+                self._somewhere.clear()
+            self._somewhere[key] = found
+        return found
+
+    def every_rule(self) -> Iterator[tuple[str, Mapping[str, tuple[str, ...]]]]:
+        """Yield each rule with its match; those for one virtual host begin with the host."""
+        yield from self.rules.items()
+        for host, own in self._of_hosts.items():
+            for match, granted in own.rules.items():
+                yield f"{host}{DIVIDER}{match}", granted
 
     def allots(self, address: str, queue: str) -> bool:
         """Return whether the rule that decides about a queue is for this queue alone."""

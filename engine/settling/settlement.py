@@ -7,7 +7,7 @@ redelivered (ADR 24).
 
 from typing import Final
 
-from daybook.engine.commands import Settle, Withhold
+from daybook.engine.commands import AcceptAll, Settle, Withhold
 from daybook.engine.core.core import Core
 from daybook.engine.core.unreadable import try_later
 from daybook.engine.entries.last_values import remove_if_replaced
@@ -73,6 +73,26 @@ def settle(core: Core, command: Settle) -> int | Refusal:
             lsn = acknowledge_entry(core, entry) or lsn
         return _settled(chosen, command, consumer, lsn)
     return acknowledge_entry(core, consumer.unacked[command.message])
+
+
+def accept_all(core: Core, command: AcceptAll) -> int | Refusal:
+    """Accept deliveries, as `settle` would one by one."""
+    consumer = core.state.consumers.get(command.consumer)
+    if consumer is None and command.consumer not in core.bundles:
+        return _no_consumer(command.consumer)
+    # The first one is counted as a command.
+    core.budget.spent += len(command.messages) - 1
+    gate = 0
+    for message in command.messages:
+        entry = consumer.unacked.get(message) if consumer is not None else None
+        if entry is not None and not (consumer is None or consumer.enlisted):
+            gate = acknowledge_entry(core, entry) or gate
+            continue
+        # A bundle knows what it has, and a transaction keeps what it settled.
+        answer = settle(core, Settle(command.consumer, message))
+        if not isinstance(answer, Refusal):
+            gate = max(gate, answer)
+    return gate
 
 
 def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Refusal:
@@ -143,7 +163,7 @@ def select(
     if consumer is None:
         bundle = core.bundles.get(command.consumer)
         if bundle is None:
-            return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+            return _no_consumer(command.consumer)
         consumer = bundle.holder(command.message)
         if consumer is None:
             return _not_in_flight(command, bundle.subscription)
@@ -170,6 +190,10 @@ def select(
             break
     core.budget.spent += len(chosen)
     return chosen
+
+
+def _no_consumer(number: int) -> Refusal:
+    return Refusal(Code.NOT_FOUND, f"there is no consumer {number}")
 
 
 def _not_in_flight(command: Settle, subscription: str) -> Refusal:

@@ -13,7 +13,7 @@ import msgspec
 from daybook.engine.facts import events
 from daybook.engine.facts.events import ADDRESS, QUEUE, REASON, Row
 from daybook.engine.facts.kinds import ENTERING, LEAVING, changing, outcome
-from daybook.engine.facts.life import BEGINS, BROKER
+from daybook.engine.facts.life import BEGINS, BROKER, CHANGES
 from daybook.engine.facts.life import QUEUE as OF_QUEUE
 from daybook.engine.facts.reasons import REASONS
 from daybook.engine.state.state import State
@@ -22,7 +22,7 @@ Way: TypeAlias = tuple[int, int, int]
 """Queue, kind and reason."""
 MOVING: Final = ENTERING | LEAVING
 STARTS: Final = changing({BROKER}, {BEGINS})
-NAMES: Final = changing({OF_QUEUE}, {BEGINS})
+NAMES: Final = changing({OF_QUEUE}, {BEGINS, CHANGES})
 
 
 class Account(msgspec.Struct):

@@ -55,8 +55,9 @@ class AuditContext:
         self.events: list[Folded] = []
         self.at = 0
         self.lsn = lsn
-        # The level of the broker that decides, whose rules are asked.
-        self.level = feature_levels.UNKNOWN
+        # The broker that decides, whose rules are asked, and the newest that led a cluster.
+        self.decider = feature_levels.NOBODY
+        self.leader = feature_levels.NOBODY
         self.detail = self.headers = self.body = b""
         # By LSN, the length of a large body up to this chunk, and its connection; those of the
         # messages of this block are forgotten at its end.
@@ -118,11 +119,12 @@ class AuditContext:
 
     def has(self, change: feature_levels.Change) -> bool:
         """Whether the broker that decided the event had a rule already."""
-        return self.level >= change.level
+        return self.decider.level >= change.level
 
     def start(self) -> None:
         """Forget what ended with the broker before; another one decides from here on."""
-        self.level = feature_levels.level_of_start(self.detail)
+        self.leader = self.last_leader()
+        self.decider = feature_levels.decider_of(self.lsn, self.detail)
         for known in (self.chunks, self.unreadable, self.automatic, self.manual, self.unclear):
             known.clear()
         for ended in (self.bundles, self.ending, self.detaching, self.groups, self.returned):
@@ -130,12 +132,18 @@ class AuditContext:
         self.direct = DirectLedger(0)
         self.distribute(Distributions(), LinkRoutes())
 
+    def last_leader(self) -> feature_levels.Decider:
+        """Return the broker with the newest epoch so far."""
+        return max(self.leader, self.decider, key=lambda each: each.epoch)
+
     def distribute(self, table: Distributions, routes: LinkRoutes) -> None:
         """Put a table of direct addresses in force, and one of link routes."""
         self.core.direct.distributions = table
         self.core.routed.table = routes
         self.core.direct.routes.clear()
         self.direct.knows_table = True
+        for waypoint in table.waypoints:
+            self.direct.follow(waypoint)
 
     def lose_links(self) -> None:
         """Forget all about direct addresses: events are missing."""
@@ -148,7 +156,8 @@ class AuditContext:
         self.used, self.bundles = before.used, before.bundles
         self.ending, self.detaching, self.groups = before.ending, before.detaching, before.groups
         self.interrupted, self.returned = before.interrupted, before.returned
-        self.known_from, self.level = before.known_from, before.level
+        self.known_from = before.known_from
+        self.decider, self.leader = before.decider, before.leader
         self.direct = before.direct
         self.core.direct.distributions = before.core.direct.distributions
         self.core.routed.table = before.core.routed.table

@@ -7,7 +7,7 @@ links of before are unknown until the broker starts again. Must never know what 
 from typing import Final
 
 from daybook.engine.facts import details
-from daybook.engine.facts.definitions import Distribution
+from daybook.engine.facts.definitions import Distribution, Waypoint
 from daybook.engine.links.links import (
     FALLBACK,
     DirectAddress,
@@ -73,6 +73,13 @@ class DirectLedger:
             self.links.add(link)
         else:
             self.links.add(SendingLink(number, connection, 0, address, is_fallback=is_fallback))
+
+    def follow(self, waypoint: Waypoint) -> None:
+        """Let groups of an address in use go to the shards of another table, too. They may go to
+        those of before, as earlier versions let them until the links of the address had ended."""
+        used = self.links.addresses.get(waypoint.name)
+        if used is not None:
+            used.follow(waypoint, *used.shards)
 
     def pass_on(self, number: int, connection: Connection, through: int) -> None:
         """Add a link that is passed on to a container: it has no address here."""

@@ -1,4 +1,4 @@
-"""Which broker decided an event: the feature level that its BrokerStarted records (ADR 81).
+"""Which broker decided an event: the level and epoch that its BrokerStarted records (ADR 81).
 
 Rules grow. An event is asked only for the rules that its own broker had, so the decisions of an
 older release stay allowed. To change the engine in a way that an older event does not satisfy, add
@@ -55,30 +55,42 @@ STORED: Final = Change(
 CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS, ENTERS_ASIDE, RETAINED, STORED)
 
 
-def level_of_start(detail: bytes) -> int:
-    """Return the level that the detail of a BrokerStarted records."""
+class Decider(NamedTuple):
+    """The broker that decided an event: its level, the epoch in which it led a cluster (0 outside
+    of one), and the event of its start; 0 for what is not known."""
+
+    level: int = UNKNOWN
+    epoch: int = 0
+    start: int = 0
+
+
+NOBODY: Final = Decider()
+
+
+def decider_of(lsn: int, detail: bytes) -> Decider:
+    """Return the broker that a BrokerStarted with this detail is of."""
     if not detail:
-        return UNKNOWN
-    decoded = events.decode_detail(events.BROKER_STARTED, detail)
-    return cast(details.BrokerStartedDetail, decoded).level
+        return Decider(start=lsn)
+    decoded = cast(details.BrokerStartedDetail, events.decode_detail(events.BROKER_STARTED, detail))
+    return Decider(decoded.level, decoded.epoch, lsn)
 
 
-def levels_at(disk: Disk, lsns: Sequence[int]) -> list[int]:
-    """Return the levels of the brokers that had decided last by these events, in ascending order.
+def deciders_at(disk: Disk, lsns: Sequence[int]) -> list[Decider]:
+    """Return the brokers that had decided last by these events, in ascending order.
 
-    Where the journal begins later than its broker, that is the level of the segment, which its
+    Where the journal begins later than its broker, its level is that of the segment, which its
     broker knew at least. Raises JournalError.
     """
-    found: list[int] = []
-    finder, reached, level = EventFinder(disk), 0, UNKNOWN
+    found: list[Decider] = []
+    finder, reached, decider = EventFinder(disk), 0, NOBODY
     for lsn in lsns:
         starts = Search(Clause(_STARTS), from_lsn=reached + 1, to_lsn=lsn)
         newest = next(finder.find_back(starts), None)
         if newest is not None:
-            level = level_of_start(newest.detail)
+            decider = decider_of(newest.lsn, newest.detail)
         elif not reached and lsn:
-            level = _level_of_segment(disk, lsn)
-        found.append(level)
+            decider = Decider(_level_of_segment(disk, lsn))
+        found.append(decider)
         reached = lsn
     return found
 

@@ -19,8 +19,9 @@ from daybook.engine.facts.events import TIME
 from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.queues.queue import StoreDamaged
 from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
+from daybook.history.audit.clock_tolerance import CLOCK_TOLERANCE
 from daybook.history.audit.context import AuditContext, Folded
-from daybook.history.audit.feature_levels import UNKNOWN, levels_at
+from daybook.history.audit.feature_levels import NOBODY, Decider, deciders_at
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.pieces import beginnings
 from daybook.history.audit.rules import CONSERVED, Breach
@@ -50,8 +51,7 @@ UNFOLDABLE: Final = (FoldError, IndexDamaged, MismatchError, StoreDamaged)
 class Task(msgspec.Struct, frozen=True):
     """A piece of an audit: the events after `after`, up to `last`; times in microseconds.
 
-    `directory` is "" for a history without one. `level` is that of the broker that had decided
-    last.
+    `directory` is "" for a history without one. `decider` is the broker that had decided last.
     """
 
     directory: str
@@ -59,7 +59,7 @@ class Task(msgspec.Struct, frozen=True):
     last: int
     now: int
     tolerance: int
-    level: int = UNKNOWN
+    decider: Decider = NOBODY
 
 
 class Piece(msgspec.Struct):
@@ -121,7 +121,7 @@ def tasks(
     *,
     processes: int,
     now: int,
-    tolerance: int,
+    tolerance: int = CLOCK_TOLERANCE,
 ) -> list[Task]:
     """Cut a span into pieces, in order, for so many processes. Raises JournalError."""
     places = sorted(lsn for lsn in _snapshots(directory, disk) if after < lsn < last)
@@ -129,8 +129,8 @@ def tasks(
     ends = [*begins[1:], last]
     where = str(directory) if directory is not None else ""
     return [
-        Task(where, begin, end, now, tolerance, level)
-        for begin, end, level in zip(begins, ends, levels_at(disk, begins), strict=True)
+        Task(where, begin, end, now, tolerance, decider)
+        for begin, end, decider in zip(begins, ends, deciders_at(disk, begins), strict=True)
     ]
 
 
@@ -219,7 +219,7 @@ def _judge_piece(
         while reached < task.last:
             with course.state_at(reached) as state:
                 judge = Judge(state, reached, Options(), clock)
-                judge.context.level = task.level
+                judge.context.decider = task.decider
                 if context is not None:
                     judge.context.adopt(context)
                 ended = _judge_stretch(

@@ -108,6 +108,9 @@ DIRECT: Final = Rule(
 FORWARDED: Final = Rule(
     "forwarded", "ADR 109", "a message to a direct address goes to whom its distribution chooses"
 )
+EPOCHS: Final = Rule(
+    "epochs", "ADR 118", "each lead of a cluster has an epoch, newer than those of all before"
+)
 CONSERVED: Final = Rule(
     "conserved", "ADR 65", "what was in a queue or entered it left it, or is still there"
 )

@@ -11,6 +11,8 @@ Modules:
   resumable.
 - `index_verification`: Verifying the index of a data directory: by itself, against the journal, and
   against the fold.
+- `journal_verification`: A verification of a data directory as `journal verify` and the console
+  carry it out: everything that is asked for in one verdict, and its report.
 - `newest_anchor`: Finding the newest anchor of a journal: the last signed statement, or the newest
   block.
 - `signature_proof`: Proving that a journal is the one that was signed and anchored, for `journal

@@ -6,7 +6,6 @@ for parts of them. Only reads.
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.data_directory import ARCHIVE_CATALOGS, CATALOGS
@@ -16,6 +15,7 @@ from daybook.journal.segments.segment import data_id_of, segment_names
 from daybook.paging.catalogs.catalog_file import SUFFIX, CatalogFile, catalog_name
 from daybook.paging.catalogs.catalog_keys import BODIES
 from daybook.paging.catalogs.catalog_making import HeaderChoice, Job, catalogued, write_catalog
+from daybook.scratch_folders import scratch_folder
 
 ADVICE = "Delete it: it is derived, and only saves time"
 
@@ -58,9 +58,9 @@ def _wrong(path: Path, disk: Disk, data_id: bytes, segment: str) -> str:
                 break
         if not content:
             return "there are no such blocks"
-        with TemporaryDirectory(prefix="daybook-verify-") as folder:
-            write_catalog(Path(folder), told.first_lsn, content)
-            return _difference(found, CatalogFile(Path(folder) / catalog_name(told.first_lsn)))
+        with scratch_folder("verify") as folder:
+            write_catalog(folder, told.first_lsn, content)
+            return _difference(found, CatalogFile(folder / catalog_name(told.first_lsn)))
     except Damage as damage:
         return str(damage)
     except JournalError as error:

@@ -10,7 +10,6 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,6 +30,7 @@ from daybook.journal.segments.segment import data_id_of, segment_names
 from daybook.journal.segments.verify import Report
 from daybook.paging.checks.usability import why_not_of
 from daybook.paging.snapshots.snapshots import Snapshot, known_snapshots
+from daybook.scratch_folders import scratch_folder
 
 RANGE_SEGMENTS: Final = 4
 """A range spans at least so many segments: reading the snapshot at its beginning must be worth
@@ -69,9 +69,9 @@ def fold_in_ranges(
     Raises JournalError, WorkerFailed and OSError.
     """
     work = _Ranges(disk, plan, report, recorded, base)
-    with TemporaryDirectory(prefix="daybook-verify-") as folder:
+    with scratch_folder("verify") as folder:
         while True:
-            work.carry_out(Path(folder), advance)
+            work.carry_out(folder, advance)
             if not work.give_up_a_beginning():
                 return work.joined()
 

@@ -6,7 +6,6 @@ A copy of the index at one moment is checked, so that a broker may run on the di
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from daybook.journal.data_directory import INDEX, JOURNAL
@@ -20,6 +19,7 @@ from daybook.paging.snapshots.index_copy import copy_index
 from daybook.paging.tables.checked import IndexDamaged
 from daybook.paging.tables.loading import load_state
 from daybook.paging.tables.tables import FORMAT, IndexUnwritable, open_for_reading
+from daybook.scratch_folders import scratch_folder
 
 ATTEMPTS: Final = 3
 """How often copying is tried while the index is written: a cluster may be removed during a copy."""
@@ -81,9 +81,9 @@ def copied_index(data: Path) -> Iterator[IndexCopy]:
     Takes space for the tables in the directory for temporary files. Raises IndexUnwritable,
     OSError.
     """
-    with TemporaryDirectory(prefix="daybook-verify-") as folder:
+    with scratch_folder("verify") as folder:
         for attempt in range(ATTEMPTS):
-            path = Path(folder) / str(attempt)
+            path = folder / str(attempt)
             try:
                 is_written = copy_index(data, path)
             except IndexDamaged as error:

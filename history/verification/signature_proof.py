@@ -115,6 +115,11 @@ class Proof:
             self._read_kept()
 
     @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to prove."""
+        return self.has_keys or bool(self._anchors)
+
+    @property
     def has_keys(self) -> bool:
         """Whether to check signatures."""
         return bool(self._trusted)

@@ -7,7 +7,6 @@ reads all of them. Only reads.
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from daybook.journal.blocks.format import snapshot_name
@@ -20,6 +19,7 @@ from daybook.paging.snapshots.base import restore_copy
 from daybook.paging.snapshots.snapshots import Snapshot, known_snapshots, unusable
 from daybook.paging.tables.loading import load_state
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable, open_for_reading
+from daybook.scratch_folders import scratch_folder
 
 
 class SnapshotCheck:
@@ -75,13 +75,13 @@ class SnapshotCheck:
         return restore_archived(self._disk, lsn, self._data_id, path)
 
     def _wrong(self, restore: Callable[[int, Path], str], fold: Index) -> str:
-        with TemporaryDirectory(prefix="daybook-verify-") as folder:
-            damaged = restore(fold.lsn, Path(folder))
+        with scratch_folder("verify") as folder:
+            damaged = restore(fold.lsn, folder)
             if damaged:
                 return damaged
             sums: dict[int, int] = {}
             try:
-                with closing(open_for_reading(Path(folder))) as tables, tables.read() as txn:
+                with closing(open_for_reading(folder)) as tables, tables.read() as txn:
                     found = digest_of(load_state(tables, txn, None, sums=sums), sums)
             except (IndexDamaged, IndexUnwritable) as error:
                 return str(error)

@@ -8,10 +8,10 @@ processes check segments, and the fold is done in ranges that begin at snapshots
 (`history.verification.folding_ranges`); the verdict is the same. Only reads.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -40,6 +40,7 @@ from daybook.paging.fold.index import Index
 from daybook.paging.snapshots.base import BaseDamaged, restore
 from daybook.paging.tables.loading import load_state
 from daybook.paging.tables.tables import IndexDamaged
+from daybook.scratch_folders import scratch_folder
 
 
 class Verdict(msgspec.Struct):
@@ -64,6 +65,9 @@ class Verdict(msgspec.Struct):
     segments_known: int = 0
     ranges_known: int = 0
     proven: Proven | None = None
+    begun_at: int = 0
+    """The first event of the first segment that was checked, if an event was asked for to begin
+    with; 0 for the whole journal."""
 
     @property
     def ok(self) -> bool:
@@ -91,6 +95,7 @@ def verify_data(
     snapshots: Path | None = None,
     plan: Plan | None = None,
     proof: Proof | None = None,
+    begin: int = 0,
 ) -> Verdict:
     """Verify a journal; `progress` gets the bytes checked and folded so far, twice their sum.
 
@@ -100,21 +105,24 @@ def verify_data(
     copy of the index that was made before the call; `index_lsn` is where it was compared.
     `snapshots` is the directory of snapshots to compare, each at its event. `plan` divides the
     work, and knows earlier results. `proof` has the keys and anchors that must prove the journal.
+    With an event to `begin` at, only the bytes and the chain of its segment and of later ones are
+    checked, with the keys and anchors for them, and notes say what was not.
 
     Raises NoJournal, NewerFormat and OSError (WorkerFailed from other processes); damage is in the
     verdict.
     """
     advance = adding_up(progress)
-    checks, segments_known = _check_segments(disk, advance, plan, proof)
+    checks, segments_known = _check_segments(disk, advance, plan, proof, begin)
     verdict = Verdict(join(each.check for each in checks), segments_known=segments_known)
+    if begin:
+        _note_what_was_left_out(verdict, begin, has_keys=proof is not None and proof.has_keys)
+        return _proven(verdict, proof, disk, checks)
     if not verdict.report.ok:
         verdict.wrong.append(
             "the events were not folded, because the bytes that they come from are damaged"
         )
         return verdict
-    if proof is not None:
-        verdict.proven = proof.judge(disk, verdict.report, checks)
-        verdict.wrong += verdict.proven.wrong
+    _proven(verdict, proof, disk, checks)
     first = verdict.report.first_lsn
     if first > 1 and verdict.report.archived:
         # Fetched from an archive: the beginning is not expected here.
@@ -146,10 +154,41 @@ def verify_data(
     return verdict
 
 
+def _proven(
+    verdict: Verdict, proof: Proof | None, disk: Disk, checks: list[CheckedSegment]
+) -> Verdict:
+    """Judge sound bytes by keys and anchors, if there are any. Raises JournalError."""
+    if proof is not None and verdict.report.ok:
+        verdict.proven = proof.judge(disk, verdict.report, checks)
+        verdict.wrong += verdict.proven.wrong
+    return verdict
+
+
+def _note_what_was_left_out(verdict: Verdict, begin: int, *, has_keys: bool) -> None:
+    first, last = verdict.report.first_lsn, verdict.report.last_lsn
+    verdict.begun_at = first
+    if begin > last:
+        verdict.wrong.append(f"the journal ends with event {last}, before event {begin}")
+    verdict.notes += [
+        f"not checked: the events before {first}, and whether they are those that it followed",
+        "not checked: the state after them. They were not folded, and no digest was compared",
+    ]
+    if has_keys and first > 1:
+        verdict.notes.append(
+            f"not read: changes of the signing key before event {first}; the key must be one that"
+            " signs after it"
+        )
+
+
 def _check_segments(
-    disk: Disk, advance: Callable[[int], None], plan: Plan | None, proof: Proof | None
+    disk: Disk,
+    advance: Callable[[int], None],
+    plan: Plan | None,
+    proof: Proof | None,
+    begin: int,
 ) -> tuple[list[CheckedSegment], int]:
-    """Check all segments; return the results in order, and how many were known before."""
+    """Check the segments from that of an event on; return the results in order, and how many were
+    known before."""
     names = segment_names(disk)
     if not names:
         raise NoJournal("there is no journal in the directory")
@@ -157,7 +196,9 @@ def _check_segments(
     wanted = proof.wanted() if proof is not None else {}
     state = plan.state if plan is not None else None
     pieces = []
-    for name, following in zip_longest(names, names[1:]):
+    firsts = [segment_first_lsn(name) or 0 for name in names]
+    chosen = names[max(bisect_right(firsts, begin) - 1, 0) :]
+    for name, following in zip_longest(chosen, chosen[1:]):
         # The newest segment still grows.
         is_kept = state is not None and following is not None
         first, end = segment_first_lsn(name) or 0, segment_first_lsn(following or "")
@@ -176,7 +217,7 @@ def _check_segments(
         if state is not None and name != names[-1]:
             segments_known += checked == state.segment(name)
             state.keep_segment(name, checked)
-    return [done[name] for name in names], segments_known
+    return [done[name] for name in chosen], segments_known
 
 
 def _fold(
@@ -198,18 +239,18 @@ def _fold(
     by_lsn: dict[int, list[Recorded]] = {}
     for said in recorded:
         by_lsn.setdefault(said.of_lsn, []).append(said)
-    with TemporaryDirectory(prefix="daybook-verify-") as folder:
+    with scratch_folder("verify") as folder:
         data_id = bytes(16)
         if base is not None:
             data_id = data_id_of(disk)
             try:
-                restore(base, data_id, Path(folder), verdict.report.first_lsn)
+                restore(base, data_id, folder, verdict.report.first_lsn)
             except BaseDamaged as error:
                 verdict.wrong.append(str(error))
                 return
             if copy is not None:
-                verdict.wrong += copy.check_base(Path(folder))
-        index = Index(Path(folder), data_id, plain=not one_by_one, clusters=False)
+                verdict.wrong += copy.check_base(folder)
+        index = Index(folder, data_id, plain=not one_by_one, clusters=False)
         ends = {*by_lsn, *([copy.lsn] if copy is not None else [])}
         ends |= snapshots.events if snapshots is not None else set()
         try:

@@ -114,6 +114,11 @@ class VerifyState:
         """Return the remembered fold of a range."""
         return self._kept.ranges.get(key)
 
+    @property
+    def range_count(self) -> int:
+        """How many ranges of the fold are remembered."""
+        return len(self._kept.ranges)
+
     def keep_segment(self, name: str, checked: CheckedSegment) -> None:
         """Remember a segment if it is sound."""
         if checked.check.faults or checked.check.tail is not None:

@@ -26,7 +26,7 @@ from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import SegmentHeader
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
-from daybook.journal.segments.segment import data_id_of
+from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.journal.segments.segment_check import SegmentCheck, check_segment
 from daybook.paging.checks.index_check import check as check_index
 from daybook.paging.fold.batches import folded as fold_batches
@@ -35,7 +35,7 @@ from daybook.paging.snapshots.base import BaseDamaged, restore, restore_copy
 from daybook.paging.snapshots.snapshots import Snapshot
 from daybook.paging.tables.loading import load_state
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.readonly import journal_disk
+from daybook.recovery.readonly import journal_disk, opened, used_bytes
 
 PIECE_BYTES: Final = 1 << 20
 RECENT_BLOCKS: Final = 10_000
@@ -60,10 +60,26 @@ class Source(NamedTuple):
     def opened(self) -> Iterator[Disk]:
         """Give the segments as one Disk. Raises JournalError."""
         with ExitStack() as stack:
-            disk: Disk = journal_disk(self.data)
+            disk: Disk = journal_disk(self.data, whole=True)
             if self.archive:
                 disk = stack.enter_context(Archive(self.archive).reading(disk))
             yield disk
+
+    @contextmanager
+    def measured(self, *, is_named: bool = True, whole: bool = False) -> Iterator[tuple[Disk, int]]:
+        """Give the segments as one Disk, after a look that they are files, and how many bytes they
+        have; with the `whole`, what the cluster of a node has not confirmed, too. An archive that
+        `is_named`, or without which the beginning is missing, must have some. Raises JournalError.
+        """
+        live = opened(self.data, whole=whole)
+        if not self.archive:
+            yield live, used_bytes(live)
+            return
+        archive = Archive(self.archive)
+        if is_named or first_lsn_of(live) > 1:
+            archive.check_filled()
+        with archive.reading(live) as disk:
+            yield disk, used_bytes(live) + archive.segment_bytes()
 
 
 class SeenStatement(msgspec.Struct, frozen=True):

@@ -162,6 +162,12 @@ class Archive:
         """Read a segment in pieces; raises ArchiveError, at the end if its content changed."""
         return pieces_of(self._store, entry)
 
+    def check_filled(self) -> None:
+        """Raise ArchiveError if no segment is archived: a command would prove less than was asked
+        for."""
+        if not self.entries():
+            raise ArchiveError(self.url, "no segment is archived here; is it the right place?")
+
     def segment_bytes(self) -> int:
         """Return the size of all archived segments in bytes, for progress; raises ArchiveError."""
         sizes = self._store.sizes()

@@ -22,6 +22,7 @@ from daybook.journal.archive.manifest import ArchiveEntry, describe
 from daybook.journal.archive.ranges import RangedFile
 from daybook.journal.archive.store import Store
 from daybook.journal.blocks.format import Damage, manifest_name
+from daybook.journal.confirmed import UNBOUNDED
 from daybook.journal.disk import Disk, File, RealFile
 from daybook.journal.errors import ArchiveError, JournalError
 from daybook.journal.read_only import ReadOnly
@@ -239,6 +240,11 @@ class JoinedDisk(ReadOnly):
         self._live: Final = live
         self._archive_first: Final = archive_first
         self.remade: Final[Container[str]] = getattr(archived, "remade", ())
+
+    @property
+    def confirmed_lsn(self) -> int:
+        """The last event of the live journal that counts (`journal.confirmed`). Raises OSError."""
+        return int(getattr(self._live, "confirmed_lsn", UNBOUNDED))
 
     def open(self, name: str) -> File:
         """Open a segment from either place; raises FileNotFoundError if neither has it."""

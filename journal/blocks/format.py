@@ -120,6 +120,11 @@ FOOTER_HEADER: Final = _struct(FOOTER_HEADER_FIELDS)
 FOOTER_ENTRY: Final = _struct(FOOTER_ENTRY_FIELDS)
 TRAILER: Final = _struct(TRAILER_FIELDS)
 _CRC: Final = Struct("<I")
+_STORED_BYTES: Final = tuple(
+    number
+    for number, (name, _) in enumerate(BLOCK_HEADER_FIELDS)
+    if name in ("rows_stored_bytes", "heap_stored_bytes")
+)
 
 SEGMENT_HEADER_BYTES: Final = 72
 SEGMENT_CRC_OFFSET: Final = 68
@@ -419,6 +424,23 @@ def unpack_block_header(packed: bytes, salt: int) -> BlockHeader:
     ):
         raise Damage("the block header has impossible fields")
     return header
+
+
+def block_bytes(start: bytes) -> int:
+    """Return the size of the block that begins with these bytes, as its header says, unchecked."""
+    fields = BLOCK_HEADER.unpack_from(start)
+    return BLOCK_HEADER_BYTES + sum(int(fields[number]) for number in _STORED_BYTES)
+
+
+def whole_blocks_bytes(data: bytes) -> int:
+    """Return how many of these bytes, which begin with a block, are whole blocks; unchecked."""
+    end = 0
+    while end + BLOCK_HEADER_BYTES <= len(data):
+        next_end = end + block_bytes(data[end : end + BLOCK_HEADER_BYTES])
+        if next_end > len(data):
+            break
+        end = next_end
+    return end
 
 
 def padding_bytes(end: int, device_block_bytes: int) -> int:

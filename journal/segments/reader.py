@@ -19,6 +19,7 @@ from daybook.journal.blocks.format import (
     unpack_block_header,
 )
 from daybook.journal.blocks.layout import RowLayout
+from daybook.journal.confirmed import UNBOUNDED
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption, JournalError, NoJournal
 from daybook.journal.segments.segment import (
@@ -92,6 +93,8 @@ class _Reader:
         self._offset = 0
         self._lsn = 0
         self._last_hash = b""
+        # Where the journal ends for readers; the disk of a node has it.
+        self._confirmed = 0
         self.wanted = ""
         """Name of the segment being opened or read, "" before the first."""
 
@@ -109,17 +112,25 @@ class _Reader:
             if not follow():
                 return
         while True:
-            block = self._next()
+            block = None if self._is_at_end() else self._next()
             if block is not None:
                 if block.last_lsn >= from_lsn or block.first_lsn >= from_lsn:
                     yield block
-            elif self._next_segment():
+            elif not self._is_at_end() and self._next_segment():
                 # A new segment proves that everything before it is durable.
                 yield None
             elif follow is None or not follow():
                 return
             else:
                 self._open_one().window.refresh()
+
+    def _is_at_end(self) -> bool:
+        """Return whether everything that follows is not confirmed yet."""
+        if self._lsn > self._confirmed:
+            self._confirmed = getattr(self._disk, "confirmed_lsn", UNBOUNDED)
+            # Events that were not confirmed may have been replaced.
+            self._open_one().window.refresh()
+        return self._lsn > self._confirmed
 
     def _open_one(self) -> Segment:
         assert self._segment is not None

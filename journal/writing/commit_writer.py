@@ -19,6 +19,7 @@ from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.blocks.format import FOOTER_ENTRY_BYTES
 from daybook.journal.blocks.written import Written
 from daybook.journal.journal import Journal
+from daybook.journal.places import Place
 from daybook.journal.writing.commit_choice import Choice, CommitChoice
 from daybook.journal.writing.near_writer import NearWriter
 from daybook.journal.writing.process_writer import CLOSE_SECONDS, LOST, STEP_SECONDS, ProcessWriter
@@ -50,6 +51,11 @@ class CommitWriter(ProcessWriter):
         # Batches, and times of marks, that wait for a block that is being written here.
         self._waiting: Final[deque[BatchLike | int]] = deque()
         super().__init__(journal, retry_seconds=retry_seconds)
+
+    @property
+    def place(self) -> Place:
+        """The end of the blocks that are on the disk."""
+        return self._near.journal.place
 
     def set_wake(self, wake: Callable[[], None]) -> None:
         """Set the function to call, in another thread, when `look` has news."""
@@ -105,7 +111,7 @@ class CommitWriter(ProcessWriter):
                 self._send_mark(item)
             else:
                 self._send_batch(item)
-        self._become_durable(journal.durable_lsn)
+        self._written_here(journal.durable_lsn)
 
     def mark(self, time: int) -> None:
         """Request a mark (microseconds since 1970 UTC); for idle times, and before `close`."""

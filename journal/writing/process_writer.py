@@ -33,6 +33,7 @@ from daybook.journal.blocks.batch import Batch, BatchLike
 from daybook.journal.blocks.written import Written, pack_written, unpack_written
 from daybook.journal.errors import DiskFull, JournalFailed
 from daybook.journal.journal import Journal
+from daybook.journal.places import Place
 from daybook.journal.spares import SPARES
 from daybook.journal.writing.lifeline import MEANT_FOR_THE_BROKER, end_with
 from daybook.journal.writing.writer import (
@@ -85,8 +86,10 @@ class ProcessWriter:
     `pid` is the pid of the writer's process.
 
     The callbacks: `on_durable(last_lsn)` when everything up to the LSN survives a power cut;
-    `on_failure(error)`, once, when nothing more will be written; `on_disk_full(full)` when no
-    segment can be reserved ahead, and `on_disk_free()` when that is over.
+    `on_written(place, last_lsn)`, if it is set, when everything up to there is on this disk, and
+    the owner says by `count_durable` when it is durable; `on_failure(error)`, once, when nothing
+    more will be written; `on_disk_full(full)` when no segment can be reserved ahead, and
+    `on_disk_free()` when that is over.
     """
 
     what = "the process that writes the journal"
@@ -94,6 +97,7 @@ class ProcessWriter:
     def __init__(self, journal: Journal, *, retry_seconds: float = RETRY_SECONDS) -> None:
         """Fork the writer's process; raises JournalFailed if that is impossible."""
         self.on_durable: Callable[[int], None] = _ignore_durable
+        self.on_written: Callable[[Place, int], None] | None = None
         self.on_failure: Callable[[Exception], None] = _ignore_failure
         self.on_disk_full: Callable[[DiskFull], None] = ignore_disk_full
         self.on_disk_free: Callable[[], None] = ignore_disk_free
@@ -108,6 +112,9 @@ class ProcessWriter:
         self._asked = 0
         self._received = b""
         self._figures: Final = SyncFigures()
+        self._place = journal.place
+        self._here = 0
+        self._is_closing = False
         self._disk_full = ""
         self._watched = False
         # The steps of closing: this side sends no more; the writer has confirmed its end; its
@@ -139,6 +146,11 @@ class ProcessWriter:
     def pending_bytes(self) -> int:
         """Bytes of the batches that are not durable, for back-pressure."""
         return self._pending_bytes
+
+    @property
+    def place(self) -> Place:
+        """The end of the blocks that are on the disk."""
+        return self._place
 
     @property
     def idle(self) -> bool:
@@ -247,7 +259,7 @@ class ProcessWriter:
             self._follow(unpack_written(content))
         if kind == _DURABLE:
             self._note_sync(events, seconds)
-            self._become_durable(lsn)
+            self._written_here(lsn)
         elif kind == _FULL:
             self._disk_full = content.decode()
             self.on_disk_full(DiskFull(self._disk_full))
@@ -265,9 +277,19 @@ class ProcessWriter:
         self._figures.note(events, seconds)
 
     def _follow(self, written: Written) -> None:
-        """The writes of the writer; a writer that also writes here needs them."""
+        """Note the writes of the writer; one that also writes here needs more of them."""
+        self._place = Place(written.segment_lsn, written.offset)
 
-    def _become_durable(self, lsn: int) -> None:
+    def _written_here(self, lsn: int) -> None:
+        self._here = lsn
+        if self.on_written is not None:
+            self.on_written(self.place, lsn)
+        if self.on_written is None or self._is_closing:
+            self.count_durable(lsn)
+
+    def count_durable(self, lsn: int) -> None:
+        """Count everything up to an LSN as durable, and call `on_durable`; its owner calls it if it
+        has set `on_written`."""
         while self._submitted and self._submitted[0][0] <= lsn:
             self._pending_bytes -= self._submitted.popleft()[1]
         self.on_durable(lsn)
@@ -307,6 +329,7 @@ class ProcessWriter:
             return
         self._set_watch(False)
         self.watch = _ignore_watch
+        self._close_for_others()
         self._patience.close()
         poll = select.poll()
         silent_seconds = 0.0
@@ -326,6 +349,13 @@ class ProcessWriter:
                 self._kill(timeout_seconds)
         self._finished = True
         self._socket.close()
+
+    def _close_for_others(self) -> None:
+        """Wait for this disk alone from now on; nothing more is confirmed."""
+        self._is_closing = True
+        if self.on_written is not None:
+            self.on_durable = _ignore_durable
+            self.count_durable(self._here)
 
     def _kill(self, waited_seconds: float) -> None:
         """Give up a writer that does not answer."""

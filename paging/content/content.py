@@ -13,7 +13,8 @@ the journal cannot return it. Must never know: queues.
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
@@ -466,6 +467,22 @@ class ContentReader:
         block.pick([lsn], [message])
         return block.detail(lsn)
 
+    def time_of(self, lsn: int) -> int:
+        """Return when the block with an event was closed, in microseconds since 1970; that of the
+        first block of the journal for an event before it. Raises StoreError."""
+        with _as_content(lsn):
+            if not self._names:
+                self._names = self._names_of_segments()
+            try:
+                segment, offset = self._find(max([lsn, *self._names[:1]]))
+            except (ContentError, FileNotFoundError):
+                # The first segments may have left meanwhile.
+                self._names = self._names_of_segments()
+                if not self._names or lsn >= self._names[0]:
+                    raise
+                segment, offset = self._find(self._names[0])
+            return segment.header_at(offset).time
+
     def close(self) -> None:
         """Close all files."""
         while self._open:
@@ -480,16 +497,9 @@ class ContentReader:
 
     def _read(self, lsn: int) -> DecodedBlock:
         """Find, read and decode the block that has an event; raises ContentError."""
-        try:
+        with _as_content(lsn):
             segment, offset = self._find(lsn)
             return self._decode(segment, offset, lsn)
-        except JournalError as damage:
-            raise ContentError(str(damage)) from damage
-        except OSError as error:
-            raise ContentError(
-                f"event {lsn} cannot be read from the journal: {error}. See that the segments can "
-                "be read, and run 'journal verify' on the data directory."
-            ) from error
 
     def _find(self, lsn: int) -> tuple[_OpenSegment, int]:
         """The segment and the offset of the block that has an event. Raises JournalError."""
@@ -510,7 +520,7 @@ class ContentReader:
         """The segment that contains an event, by the names of segments."""
         position = bisect_right(self._names, lsn)
         if position == 0:
-            self._names = [segment_first_lsn(name) or 0 for name in segment_names(self._disk)]
+            self._names = self._names_of_segments()
             position = bisect_right(self._names, lsn)
         if position == 0:
             begins = f"it begins with event {self._names[0]}" if self._names else "it is empty"
@@ -519,6 +529,9 @@ class ContentReader:
                 "copy or from the archive."
             )
         return self._opened(self._names[position - 1])
+
+    def _names_of_segments(self) -> list[int]:
+        return [segment_first_lsn(name) or 0 for name in segment_names(self._disk)]
 
     def _opened(self, first_lsn: int) -> _OpenSegment:
         found = self._open.get(first_lsn)
@@ -597,3 +610,17 @@ class ContentReader:
             return segment.read(self._codec, offset)
         except Damage as damage:
             raise Corruption(segment.name, offset, lsn, str(damage)) from damage
+
+
+@contextmanager
+def _as_content(lsn: int) -> Iterator[None]:
+    """Turn what goes wrong when the journal is read into ContentError."""
+    try:
+        yield
+    except (JournalError, Damage) as damage:
+        raise ContentError(str(damage)) from damage
+    except OSError as error:
+        raise ContentError(
+            f"event {lsn} cannot be read from the journal: {error}. See that the segments can be "
+            "read, and run 'journal verify' on the data directory."
+        ) from error

@@ -185,6 +185,24 @@ class IndexStore:
         contents = self._contents(queue.id, ids, carried)
         return Loaded(self._entries(rows, ids, priority, contents, noted), reached)
 
+    def pass_over(self, queue: Queue, level: int, after: int, most: int) -> tuple[int, int]:
+        """Count the next entries of a level with ids above `after`; return how many there are, and
+        the last id."""
+        paged = queue.paged_range(level)
+        until = paged.until if paged is not None else PAST_ALL
+        passed = 0
+        with self._reading() as txn:
+            for page in self._pages(txn, queue.id, level, after):
+                if int(page.message[0]) > until:
+                    break
+                ids = _unknown_to(queue, _above(page, after)).message
+                if len(ids) and int(ids[-1]) > until:
+                    ids = ids[: int(ids.searchsorted(U64.type(until), "right"))]
+                if passed + len(ids) >= most:
+                    return most, int(ids[most - passed - 1])
+                passed += len(ids)
+        return passed, PAST_ALL
+
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one entry that is not in flight, without content."""
         if message_id in queue.entries or message_id in queue.gone:
@@ -195,6 +213,10 @@ class IndexStore:
                 if found is not None:
                     return found
         return None
+
+    def entered(self, message_id: int) -> int:
+        """Return when a message entered its queue: see `engine.queues.queue.Store`."""
+        return self.content.time_of(message_id)
 
     def last_value(self, queue: Queue, key: bytes) -> int:
         """Return the newest message with a last value key, 0 if there was none."""

@@ -2,7 +2,8 @@
 
 Run by the broker in a process with the words WORK DATA LAST_LSN BROKER, because each kind of work
 may take minutes, and memory that the broker must not use. WORK is `find` (each line of output is a
-list of places), `weigh` (a list of weights), or `retire`, which reads an `Order` from its input,
+list of places), `weigh` (a list of weights), `advance`, which brings the base alone up to the
+event, or `retire`, which reads an `Order` from its input,
 because URLs of archives must not be visible in a command line, and reports the number of messages
 still to be carried: it archives only if that is 0. It does not remove segments. Fault model: it may
 be killed at any moment and be run again; an error is one sentence on the error output and exit code
@@ -39,6 +40,7 @@ from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 FIND: Final = "find"
 WEIGH: Final = "weigh"
 RETIRE: Final = "retire"
+ADVANCE: Final = "advance"
 BATCH_MESSAGES: Final = 200
 """How many places a line has, approximately."""
 IDLE_SECONDS: Final = 60.0
@@ -78,9 +80,14 @@ def retire(data: Path, last_lsn: int, archive_url: str) -> int:
     note = keep(
         disk, archive, data / BASE, data / INDEX, data_id, last_lsn, now=time.time_ns() // 1000
     )
-    if note:
-        print(note, file=sys.stderr)
+    _report(note)
     return 0
+
+
+def _report(note: str) -> None:
+    """Print a sentence about a base that was rebuilt, if there is one."""
+    if note:
+        print(" ".join(note.split()), file=sys.stderr)
 
 
 def keep_snapshots(
@@ -162,6 +169,10 @@ def _work(work: str, data: Path, last_lsn: int) -> None:
         _say(left)
         if not left and order.archive and order.snapshot_every:
             _keep_snapshots(data, last_lsn, order)
+        return
+    if work == ADVANCE:
+        disk = RealDisk(data / JOURNAL)
+        _report(advance(data / BASE, disk, data_id_of(disk), last_lsn, data / INDEX))
         return
     with closing(Survey.of(data, last_lsn)) as survey:
         if work == WEIGH:

@@ -14,7 +14,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
@@ -48,6 +47,7 @@ from daybook.pipeline.proving import tables_of
 from daybook.pipeline.schema import STORED_COLUMNS
 from daybook.pipeline.selection import EVERYTHING
 from daybook.recovery.readonly import journal_disk
+from daybook.scratch_folders import scratch_folder
 
 UNLIKE: Final = "the files that were written differ from the segment"
 
@@ -265,9 +265,9 @@ def archive_segment(
         segment.close()
     if proof.last_lsn < proof.header.first_lsn:
         raise Damage("it has no events")
-    with TemporaryDirectory(prefix="daybook-parquet-") as folder:
+    with scratch_folder("parquet") as folder:
         split = _whole(segment, proof)
-        files = write_days(read_split(disk, split, EVERYTHING, STORED_COLUMNS, names), Path(folder))
+        files = write_days(read_split(disk, split, EVERYTHING, STORED_COLUMNS, names), folder)
         exact = _read_back(files, proof, names)
         packed = encode_proof(proof)
         found = ArchivedSegment(

@@ -33,7 +33,8 @@ from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.replay_state import Request, State, condition_of
 from daybook.pipeline.parquet.segments import segments_of
 from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
-from daybook.pipeline.selection import EPOCH, Selection, SelectionError
+from daybook.pipeline.selection import Selection, SelectionError
+from daybook.times import EPOCH
 
 FROM_HEADER: Final = "_DAYBOOK_REPLAYED_FROM"
 """Header of a replayed message: the id of the original message."""

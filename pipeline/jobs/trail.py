@@ -29,7 +29,8 @@ from daybook.pipeline import rows
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.parquet.segments import segments_of
 from daybook.pipeline.schema import TIME_TYPE, listed
-from daybook.pipeline.selection import EPOCH, Selection, SelectionError
+from daybook.pipeline.selection import Selection, SelectionError
+from daybook.times import EPOCH
 
 ROUNDS_MOST: Final = 100
 """A chain of copies is followed over at most this many steps."""

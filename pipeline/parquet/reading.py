@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import duckdb
 import msgspec
-import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from daybook.engine.facts.kinds import OF_TWO_MESSAGES, names
@@ -37,12 +36,13 @@ from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.schema import (
     BY_NAME,
     DERIVED_COLUMNS,
+    DUCK,
     SOURCES,
-    TIME_TYPE,
+    SPARK,
     check_columns,
     spark_ddl,
-    spark_type,
     stored,
+    type_name,
 )
 from daybook.pipeline.selection import EVERYTHING, Selection
 from daybook.pipeline.typed_headers import DERIVED
@@ -60,10 +60,6 @@ _LITTLE: Final = Selection(to_lsn=1)
 """A small selection, for plans of which only the names or the last LSN are used."""
 _GLOBBED: Final = re.compile(r"([*?\[])")
 _GLOBBED_BY_HADOOP: Final = re.compile(r"([*?\[\]{},\\])")
-_DUCK_TYPES: Final = {
-    pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.bool_(): "BOOLEAN",
-    pa.string(): "VARCHAR", pa.binary(): "BLOB", pa.float64(): "DOUBLE", TIME_TYPE: "TIMESTAMPTZ",
-}  # fmt: skip
 _DERIVING: Final = "daybook_"
 """Prefix of the functions of DuckDB that make derived columns."""
 
@@ -252,7 +248,7 @@ def duck_rows(
     chosen = check_columns(columns)
     parts = parts_of(history, selection)
     if not parts.paths:
-        nothing = (f"NULL::{_duck_type(BY_NAME[name].type)} AS {name}" for name in chosen)
+        nothing = (f"NULL::{type_name(BY_NAME[name].type, DUCK)} AS {name}" for name in chosen)
         return DuckRows(f"SELECT {', '.join(nothing)} WHERE false", parts)
     if not DERIVED.keys().isdisjoint(chosen):
         _teach(connection)
@@ -266,18 +262,6 @@ def duck_rows(
     return DuckRows(sql, parts)
 
 
-def _duck_type(kind: pa.DataType) -> str:
-    """Return the name that DuckDB has for a type."""
-    if pa.types.is_struct(kind):
-        fields = [f'"{each.name}" {_duck_type(each.type)}' for each in kind]
-        return f"STRUCT({', '.join(fields)})"
-    if pa.types.is_map(kind):
-        return f"MAP({_duck_type(kind.key_type)}, {_duck_type(kind.item_type)})"
-    if pa.types.is_list(kind):
-        return f"{_duck_type(kind.value_type)}[]"
-    return _DUCK_TYPES[kind]
-
-
 def _duck_column(name: str) -> str:
     """Return a column as it is made of those of a file."""
     if name not in DERIVED_COLUMNS:
@@ -287,14 +271,14 @@ def _duck_column(name: str) -> str:
 
 def _teach(connection: duckdb.DuckDBPyConnection) -> None:
     """Give a connection the functions that make derived columns."""
-    given: list[Any] = [_duck_type(BY_NAME[name].type) for name in SOURCES]
+    given: list[Any] = [type_name(BY_NAME[name].type, DUCK) for name in SOURCES]
     for name, derive in DERIVED.items():
         with suppress(duckdb.NotImplementedException):  # it has them
             connection.create_function(
                 _DERIVING + name,
                 derive,
                 given,
-                _duck_type(BY_NAME[name].type),
+                type_name(BY_NAME[name].type, DUCK),
                 type=PythonUDFType.ARROW,
                 null_handling=FunctionNullHandling.SPECIAL,
             )
@@ -387,7 +371,7 @@ def _spark_column(name: str) -> "Column":
 
     if name not in DERIVED_COLUMNS:
         return f.col(name)
-    derive = cast("Any", arrow_udf)(DERIVED[name], spark_type(BY_NAME[name].type))
+    derive = cast("Any", arrow_udf)(DERIVED[name], type_name(BY_NAME[name].type, SPARK))
     made: Column = derive(*map(f.col, SOURCES)).alias(name)
     return made
 

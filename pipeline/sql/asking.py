@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from daybook.engine.facts.events import BY_NAME as KINDS
 from daybook.journal.segments.segment import first_lsn_of
-from daybook.pipeline.duck import DuckEngine
+from daybook.pipeline.duck import NO_LIMITS, DuckEngine, Limits
 from daybook.pipeline.engines import History
 from daybook.pipeline.naming import NO_NAMES, NameTables
 from daybook.pipeline.planning import make_plan
 from daybook.pipeline.schema import ALL_COLUMNS, LSN
 from daybook.pipeline.selection import Selection
-from daybook.pipeline.sql.planning import Catalog, Need, SqlError, explained, hull
+from daybook.pipeline.sql.errors import SqlError, explained
+from daybook.pipeline.sql.planning import Catalog, Need, hull
 from daybook.pipeline.views import EVENTS, MILESTONE_COLUMNS, MILESTONES, VIEWS, milestones_of
 
 DECODED: Final = "daybook_events"
@@ -46,11 +47,12 @@ class Answer(msgspec.Struct, frozen=True):
 class Asking:
     """Runs queries over one history; a context manager."""
 
-    def __init__(self, history: History, memory: int = 0) -> None:
+    def __init__(self, history: History, memory: int = 0, limits: Limits = NO_LIMITS) -> None:
         """`memory` is in bytes: see `DuckEngine`. Raises SelectionError for an empty history."""
         history.check()
         self._history: Final = history
         self._memory: Final = memory
+        self._limits: Final = limits
         self.catalog: Final = Catalog()
         self._types: Final = dict(self.catalog.columns(EVENTS))
 
@@ -72,13 +74,13 @@ class Asking:
                 )
             try:
                 schema, batches = engine.reader(question)
-            except duckdb.Error as error:
+            except (duckdb.Error, pa.ArrowException) as error:
                 raise SqlError(explained(error)) from error
             yield Answer(schema, _sentences(batches), notes)
 
     def _engine(self, resources: ExitStack, need: Need) -> tuple[DuckEngine, tuple[str, ...]]:
         """Return an engine that can access only the needed tables, and notes."""
-        engine = resources.enter_context(DuckEngine(self._memory))
+        engine = resources.enter_context(DuckEngine(self._memory, self._limits))
         notes = self._provide(resources, engine, need)
         for view in VIEWS:
             engine.define(view.name, view.sql)

@@ -7,8 +7,8 @@ query.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,11 +18,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from daybook.errors import DaybookError
+from daybook.pipeline.duck import NO_EXTENSIONS
 from daybook.pipeline.schema import ALL_COLUMNS, LSN, arrow_schema
 from daybook.pipeline.schema import BY_NAME as COLUMNS
-from daybook.pipeline.selection import EPOCH, Selection
+from daybook.pipeline.selection import Selection
+from daybook.pipeline.sql.errors import SqlError, explained
+from daybook.pipeline.sql.fence import Fence
 from daybook.pipeline.views import EVENTS, MILESTONE_COLUMNS, MILESTONES, VIEWS
+from daybook.times import EPOCH
 
 SCAN: Final = "PYTHON_ARROW_SCAN"
 FILTER: Final = "FILTER"
@@ -37,13 +40,6 @@ _FLIPPED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
 }  # fmt: skip
 _EXPLAIN: Final = "EXPLAIN (FORMAT JSON)\n"
-_LINE: Final = re.compile(r"^LINE (\d+): ", re.MULTILINE)
-_CLOSED_OFF: Final = "file system operations are disabled by configuration"
-_CANDIDATES: Final = re.compile(r"\n\tCandidate functions:\n(?:\t.*\n?)*")
-
-
-class SqlError(DaybookError):
-    """A query that cannot be run; the text says why, and where it is wrong."""
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -64,7 +60,7 @@ class Catalog:
     """Empty tables and the views over them, to explain queries; a context manager."""
 
     def __init__(self) -> None:
-        self._connection: Final = duckdb.connect(config={"threads": 1})
+        self._connection: Final = duckdb.connect(config={"threads": 1, **NO_EXTENSIONS})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET python_enable_replacements = false")
         self._connection.execute("SET enable_external_access = false")
@@ -79,9 +75,12 @@ class Catalog:
         self._connection.execute(f"CREATE VIEW {MILESTONES} AS SELECT {named} FROM marked")
         for view in VIEWS:
             self._connection.execute(f"CREATE VIEW {view.name} AS {view.sql}")
+        self._connection.execute("SET lock_configuration = true")
+        self._fence: Final = Fence(self._connection)
 
     def check(self, sql: str) -> str:
-        """Return the one query in a text; raises SqlError if there is not exactly one."""
+        """Return the one query in a text; raises SqlError if there is not exactly one, or if it
+        uses more than the history (`pipeline.sql.fence`)."""
         try:
             statements = self._connection.extract_statements(sql)
         except duckdb.Error as error:
@@ -96,7 +95,9 @@ class Catalog:
                 f"{kind} is not possible: history can be read, not changed; SELECT, WITH, FROM, "
                 "VALUES, DESCRIBE and SUMMARIZE are possible" + _INSTEAD.get(kind, "")
             )
-        return statements[0].query.strip().rstrip(";")
+        question = statements[0].query.strip().rstrip(";")
+        self._fence.check(question)
+        return question
 
     def need(self, sql: str) -> Need:
         """Return what a query needs. Raises SqlError if it is invalid."""
@@ -104,8 +105,11 @@ class Catalog:
             rows = self._connection.execute(_EXPLAIN + sql).fetchall()
         except duckdb.Error as error:
             raise SqlError(explained(error, lines_before=1)) from error
-        trees = json.loads(rows[-1][1])
-        scans = [scan for tree in trees for scan in _scans(tree, ())]
+        try:
+            trees = json.loads(rows[-1][1])
+            scans = [scan for tree in trees for scan in _scans(tree, ())]
+        except RecursionError:
+            raise SqlError("the query is nested too deeply; write it in fewer levels") from None
         events = [scan for scan in scans if not scan.is_milestones]
         columns = {name for scan in events for name in scan.columns}
         # Each round of a recursion scans the tables again.
@@ -145,13 +149,6 @@ _INSTEAD: Final = {
     "MULTI": "; write a PIVOT as sums: count(*) FILTER (WHERE kind = 'Routed')",
 }
 """Alternatives to some statements."""
-
-
-def explained(error: Exception, lines_before: int = 0) -> str:
-    """Shorten DuckDB's message to what is useful; subtracts `lines_before` from line numbers."""
-    text = _CANDIDATES.sub("\n", str(error)).replace(_CLOSED_OFF, "queries can read only history")
-    text = _LINE.sub(lambda found: f"line {int(found[1]) - lines_before}: ", text)
-    return text.replace("\nline ", "\n\nline ").replace("\n\n\n", "\n\n").strip()
 
 
 class _Scan(msgspec.Struct, frozen=True):
@@ -195,7 +192,7 @@ def _texts(value: Any) -> list[str]:
 def _parsed(condition: str) -> exp.Expr | None:
     try:
         return sqlglot.parse_one(condition, read="duckdb")
-    except (SqlglotError, ValueError):
+    except (SqlglotError, ValueError, RecursionError):
         return None
 
 
@@ -233,8 +230,10 @@ def selection_of(conditions: Iterable[str]) -> Selection | None:
     for text in conditions:
         tree = _parsed(text)
         if tree is not None:
-            for each in _joined(tree, exp.And):
-                narrowing.take(each)
+            # A condition that is nested too deeply narrows nothing; those before it hold.
+            with suppress(RecursionError):
+                for each in _joined(tree, exp.And):
+                    narrowing.take(each)
     return narrowing.selection()
 
 

@@ -14,6 +14,7 @@ from daybook.engine.messages.amqp.content_codec import (
     Beginning,
     beginning_of,
     begun,
+    is_bare,
     stored,
 )
 from daybook.engine.messages.amqp.malformed import Malformed
@@ -29,7 +30,7 @@ from daybook.engine.messages.amqp.sections import (
 )
 from daybook.engine.messages.message import DEFAULT_PRIORITY
 from daybook.protocols.amqp.addressing import Place
-from daybook.protocols.amqp.tracing import TRACE, trace_of
+from daybook.protocols.amqp.tracing import TRACE, trace_of, written_at
 
 _US_PER_MS: Final = 1000
 _PRIORITY_MAX: Final = 9
@@ -148,12 +149,33 @@ class Arrivals:
         self._beginning: Beginning | None = None
         self._said: Said | None = None
 
-    def read(self, data: bytes, now: int) -> tuple[Said, bytes, bytes]:
-        """Return what a whole message says, its headers, and its body. Raises Malformed."""
-        if self._beginning is not None and self._said is not None:
-            headers = self._beginning.headers_of(data)
-            if headers:
-                return self._said, headers, data[len(headers) - PREFIX :]
+    def read(self, data: bytes, now: int) -> tuple[Said, bytes, bytes, tuple[str, ...]]:
+        """Return what a whole message says, its headers, its body, and its trace. Raises
+        Malformed."""
+        if (known := self._like_before(data)) is not None:
+            said, headers, body = known
+            return said, headers, body, ()
+        at = _behind_header(data)
+        trace, end = written_at(data, at)
+        if not trace or not is_bare(data, end):
+            said, headers, body = self._read(data, now)
+            return said, headers, body, said.trace
+        # Without it a message begins as the others do.
+        rest = data[:at] + data[end:]
+        said, headers, body = self._like_before(rest) or self._read(rest, now)
+        at += PREFIX
+        headers = b"".join((headers[:at], data[at - PREFIX : end], headers[at:]))
+        return said, headers, body, trace
+
+    def _like_before(self, data: bytes) -> tuple[Said, bytes, bytes] | None:
+        """Return what a message says that begins as the one before, with its headers and body."""
+        if self._beginning is None or self._said is None:
+            return None
+        headers = self._beginning.headers_of(data)
+        return (self._said, headers, data[len(headers) - PREFIX :]) if headers else None
+
+    def _read(self, data: bytes, now: int) -> tuple[Said, bytes, bytes]:
+        """Read a message from its beginning. Raises Malformed."""
         places = places_of(data)
         said = Said(data, places, now, self._properties_max)
         if len(places) == 2 and places[0].code == HEADER and not said.expires:
@@ -161,6 +183,19 @@ class Arrivals:
             self._said = said
         headers, body = stored(data, places)
         return said, headers, body
+
+
+def _behind_header(data: bytes) -> int:
+    """Return where the header section ends, as most senders write it; 0 if there is none."""
+    if len(data) <= _HEADER_BYTES or not data.startswith(_HEADER_BEGINS):
+        return 0
+    return 4 if data[3] == _LIST0 else _HEADER_BYTES + data[4] if data[3] == _LIST8 else 0
+
+
+_HEADER_BEGINS: Final = bytes((0, 0x53, HEADER))
+_HEADER_BYTES: Final = 5
+_LIST0: Final = 0x45
+_LIST8: Final = 0xC0
 
 
 def begin_large(data: bytes, now: int, properties_max: int) -> tuple[bytes, int, Said] | None:

@@ -7,7 +7,7 @@ Must never know sockets, clocks, tasks or disks.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 from daybook.engine.commands import (
@@ -46,11 +46,10 @@ from daybook.protocols.amqp.outcomes import (
     settlement_of,
     transaction_of,
 )
-from daybook.protocols.amqp.outgoing import Outgoing, accept_forwarded
-from daybook.protocols.amqp.output import Output
+from daybook.protocols.amqp.outgoing import Outgoing, accept_in_front
 from daybook.protocols.amqp.own_sessions import OwnSessions
 from daybook.protocols.amqp.routed import RoutedLink
-from daybook.protocols.amqp.sessions import AmqpSession, Link, beginning
+from daybook.protocols.amqp.sessions import AmqpSession, Link, SessionHolder, beginning
 from daybook.protocols.amqp.wire.errors import (
     CONNECTION_FORCED,
     FRAMING_ERROR,
@@ -93,7 +92,7 @@ from daybook.protocols.amqp.wire.performatives import (
     SaslResponse,
     Transfer,
 )
-from daybook.protocols.port import AutoLinkRow, BrokerPort, Caller, LinkCounts, LinkRow, SaslStep
+from daybook.protocols.port import AutoLinkRow, BrokerPort, Caller, SaslStep
 
 _US_PER_MS: Final = 1000
 _PRODUCT_LENGTH_MAX: Final = 200
@@ -123,7 +122,7 @@ OPENED: Final = "open"
 CLOSING: Final = "closed"
 
 
-class AmqpConnection(Output):
+class AmqpConnection(SessionHolder):
     """One connection; its attributes are those of the port."""
 
     def __init__(
@@ -151,8 +150,6 @@ class AmqpConnection(Output):
         self._proof: bytes | None = None
         self._open: Open | None = None
         self._is_open_said = False
-        # Sessions by the channel of the peer; the same number is ours.
-        self._sessions: Final[dict[int, AmqpSession]] = {}
         self._session_count = 0
         self.own: Final = OwnSessions(self, self._sessions, self._wake)
         self._open_by = caller.log_in_by
@@ -168,14 +165,6 @@ class AmqpConnection(Output):
         return self._reader.buffered_bytes + self.input_bytes + self.links_bytes
 
     @property
-    def first_chunk(self) -> int:
-        """LSN of the first chunk that is still needed."""
-        chunks = (
-            link.first_chunk for each in self._sessions.values() for link in each.links.values()
-        )
-        return min(filter(None, chunks), default=0)
-
-    @property
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """The auto-links on the connection."""
         return self.own.rows
@@ -186,17 +175,6 @@ class AmqpConnection(Output):
         said = self._open.properties or {} if self._open is not None else {}
         shown = [said.get("product"), said.get("version")]
         return " ".join(each for each in shown if isinstance(each, str))[:_PRODUCT_LENGTH_MAX]
-
-    @property
-    def link_counts(self) -> LinkCounts:
-        """How many sessions and links there are."""
-        sending = self.attached - self.receiving
-        return LinkCounts(len(self._sessions), sending, self.receiving)
-
-    def link_rows(self, first: int, count: int) -> list[LinkRow]:
-        """Return so many of the links, from one on."""
-        every = (each.links.values() for each in self._sessions.values())
-        return [each.row() for each in islice(chain.from_iterable(every), first, first + count)]
 
     # ---- input
 
@@ -679,7 +657,7 @@ class AmqpConnection(Output):
         budget = self.broker.budget
         ending = ending_of(said.state)
         if ending is ACCEPTANCE and said.settled and transaction_of(said.state) is None:
-            deliveries = accept_forwarded(session, deliveries, now)
+            deliveries = accept_in_front(session, deliveries, now)
         for place, delivery in enumerate(deliveries):
             if budget.is_spent or not self._is_ended(session, delivery, ending, said, now):
                 self.keep(partial(self._settle, session, deliveries[place:], said))

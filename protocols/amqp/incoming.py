@@ -50,7 +50,8 @@ AHEAD_BYTES: Final = 1 << 20
 """About how many bytes of messages a link may send before the broker has looked at the first."""
 CREDIT_MIN: Final = 10
 DIRECT_CREDIT: Final = 250
-"""The most messages that a link may have on their way to receivers of a direct address."""
+"""The most messages that a link may have on their way to receivers of a direct address, where no
+queue stores them before their outcome is known."""
 STATE_HEAD_ROOM: Final = 64
 """Room for what a frame with a state has besides that."""
 _OWN_MARKS: Final = (
@@ -138,9 +139,9 @@ class Incoming(Link):
     address (`protocols.amqp.tracing`)."""
 
     __slots__ = (
-        "_arrivals", "_average", "_messages", "_target", "available", "credit", "forwarded",
-        "has_stopped", "is_open", "is_traced", "is_waiting", "last_piece", "mode", "phase", "place",
-        "sender", "single_max", "tells_drops", "unsettled",
+        "_arrivals", "_average", "_forwarded_max", "_messages", "_target", "available", "credit",
+        "forwarded", "has_stopped", "is_open", "is_traced", "is_waiting", "last_piece", "mode",
+        "phase", "place", "sender", "single_max", "tells_drops", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -165,6 +166,7 @@ class Incoming(Link):
         self.tells_drops = False
         self.phase = 0
         self.forwarded: Final[dict[int, int]] = {}
+        self._forwarded_max = DIRECT_CREDIT
         # How many messages wait at the peer, if it says that.
         self.available: int | None = None
         # When the last frame of a message came that is not whole.
@@ -307,7 +309,7 @@ class Incoming(Link):
             return
         target = self._target
         if self.sender:
-            target = max(min(target, DIRECT_CREDIT) - len(self.forwarded), 0)
+            target = max(min(target, self._forwarded_max) - len(self.forwarded), 0)
         if self._average:
             target = min(target, max(CREDIT_MIN, AHEAD_BYTES // self._average))
         if self.unsettled:
@@ -449,12 +451,19 @@ class Incoming(Link):
     def _send_of(self, data: bytes, txn_id: bytes | None, now: int) -> Send:
         """Return the command for a whole message. Raises Unsendable."""
         try:
-            said, headers, body = self._arrivals.read(data, now)
-            return self._send(txn_id, said, headers, body)
+            said, headers, body, trace = self._arrivals.read(data, now)
+            return self._send(txn_id, said, headers, body, trace)
         except Malformed as found:
             raise Unsendable(error(DECODE_ERROR, str(found))) from None
 
-    def _send(self, txn_id: bytes | None, said: arriving.Said, headers: bytes, body: bytes) -> Send:
+    def _send(
+        self,
+        txn_id: bytes | None,
+        said: arriving.Said,
+        headers: bytes,
+        body: bytes,
+        trace: tuple[str, ...],
+    ) -> Send:
         output = self.session.output
         place = self.place
         if place is None:
@@ -469,8 +478,8 @@ class Incoming(Link):
             said, place, headers, body,
             connection=output.connection, link=self.number, transaction=self._transaction(txn_id),
         )  # fmt: skip
-        if said.trace:
-            self._trace(send, said.trace)
+        if trace:
+            self._trace(send, trace)
         if self.auto_link is not None:
             self._count(send, said)
         return send
@@ -514,7 +523,7 @@ class Incoming(Link):
             self._keep(message, data)
             return None
         headers, body_at, said = begun
-        message.send = self._send(message.txn_id, said, headers, b"")
+        message.send = self._send(message.txn_id, said, headers, b"", said.trace)
         message.body_bytes = size_of_body(headers)
         message.is_large = True
         self._keep(message, data[body_at:])
@@ -612,6 +621,9 @@ class Incoming(Link):
     def attached(self, sender: int) -> None:
         """Take the id that the engine gave the link, 0 if it leads to queues alone."""
         self.sender = sender
+        if self.session.output.broker.is_waypoint(sender):
+            # An outcome comes after a disk, as that of a queue here does.
+            self._forwarded_max = self._target
         self.is_open = not sender or self.place is None
 
     def _let_hear(self, send: Send, delivery: int, mode: int, *, is_settled: bool) -> None:

@@ -10,11 +10,12 @@ from typing import Any, Final, TypeAlias
 from daybook.engine.commands import AcceptAll, Credit, Detach
 from daybook.engine.facts import reasons
 from daybook.engine.messages.amqp.malformed import Malformed
+from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp.faults import detached, error
 from daybook.protocols.amqp.leaving import front_of, is_as_it_came, parts_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.tags import Tags
-from daybook.protocols.amqp.tracing import onward
+from daybook.protocols.amqp.tracing import onward, stop_of, with_stop
 from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.hot import SHORT_NUMBERS, TransferHeads, transfer_frames
@@ -186,29 +187,36 @@ class Outgoing(Link):
         if not self.is_settled:
             self.unsettled[delivery] = message.id
             session.unsettled[delivery] = self
-        if self._is_alike(message, front) and self._send_alike(message, delivery, gate):
-            return
-        try:
-            if self.mark:
-                stop = onward(message, session.output.broker.identity, self.mark)
-                parts = parts_of(message, front, session.output.prefixes, stop)
-            else:
-                parts = parts_of(message, front, session.output.prefixes)
-                self._remember(message, front, parts)
-        except Malformed:
-            parts = [front, message.headers, message.body]
-        tag = self.tags.tag(message.id)
+        if self._is_alike(message, front):
+            parts = [self._middle, message.body]
+        else:
+            parts = self._parts_of(message, front)
         if message.chunks:
-            self._begin_large(delivery, tag, message, parts, gate)
-            return
-        session.send(
-            self,
-            transfer_frames(
-                session.channel, self.handle, delivery, tag, self.is_settled, parts,
-                session.output.max_frame_size,
-            ),
-            gate,
-        )  # fmt: skip
+            self._begin_large(delivery, self.tags.tag(message.id), message, parts, gate)
+        elif not self._send_usual(message.id, delivery, parts, gate):
+            session.send(
+                self,
+                transfer_frames(
+                    session.channel, self.handle, delivery, self.tags.tag(message.id),
+                    self.is_settled, parts, session.output.max_frame_size,
+                ),
+                gate,
+            )  # fmt: skip
+
+    def _parts_of(self, message: DeliveredMessage, front: bytes) -> list[bytes]:
+        """Return the parts of a message, behind its header section."""
+        output = self.session.output
+        try:
+            if not self.mark:
+                parts = parts_of(message, front, output.prefixes)
+                self._remember(message, front, parts)
+                return parts
+            stop = stop_of(message, output.broker.identity, self.mark)
+            return with_stop(message, front, stop) or parts_of(
+                message, front, output.prefixes, onward(message, stop)
+            )
+        except Malformed:
+            return [front, message.headers, message.body]
 
     def _is_alike(self, message: DeliveredMessage, front: bytes) -> bool:
         """Whether a message has the same in front of its body as the one before."""
@@ -220,17 +228,17 @@ class Outgoing(Link):
             self._front, self._headers = front, message.headers
             self._middle = front + parts[1]
 
-    def _send_alike(self, message: DeliveredMessage, delivery: int, gate: int) -> bool:
-        """Send a message that has the same in front of its body as the one before; return whether
-        a frame as most are can have it."""
-        size = len(self._middle) + len(message.body)
+    def _send_usual(self, message: int, delivery: int, parts: list[bytes], gate: int) -> bool:
+        """Send a message in a frame as most are; return whether it can have one."""
+        size = 0
+        for part in parts:
+            size += len(part)
         output = self.session.output
         if delivery < SHORT_NUMBERS or self._heads.size + size > output.max_frame_size:
             return False
-        proof = self.tags.proof(message.id)
-        output.out.append(self._heads.head(delivery, message.id, proof, size))
-        output.out.append(self._middle)
-        output.out.append(message.body)
+        proof = self.tags.proof(message)
+        output.out.append(self._heads.head(delivery, message, proof, size))
+        output.out += parts
         self.session.windows.transfer_left()
         if gate > output.gate:
             output.gate = gate
@@ -306,9 +314,9 @@ class Outgoing(Link):
             "delivery_count": self._count & _MASK, "link_credit": credit, "available": available,
         }  # fmt: skip
 
-    def accept_forwarded(self, deliveries: list[int], now: int) -> int:
+    def accept_all(self, deliveries: list[int], now: int) -> int:
         """Accept the first of these deliveries, which the peer has settled, as many as are of this
-        link and as the budget allows; return how many. Only for a direct address."""
+        link and as the budget allows; return how many."""
         output, unsettled = self.session.output, self.unsettled
         messages: list[int] = []
         for delivery in deliveries[: output.broker.budget.left]:
@@ -316,13 +324,16 @@ class Outgoing(Link):
             if message is None:
                 break
             messages.append(message)
-        output.broker.handle(AcceptAll(self.consumer, messages), now)
+        answer = output.broker.handle(AcceptAll(self.consumer, messages), now)
+        if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
+            return 0
         known = self.session.unsettled
         for delivery in deliveries[: len(messages)]:
             message = unsettled.pop(delivery, None)
             if message is not None:
                 known.pop(delivery, None)
-                self.ended.pop(message, None)
+                if self.ended:
+                    self.ended.pop(message, None)
         return len(messages)
 
     def forget(self, delivery: int) -> None:
@@ -420,14 +431,13 @@ class Outgoing(Link):
             self.session.hold(self, self._turn)
 
 
-def accept_forwarded(session: AmqpSession, deliveries: list[int], now: int) -> list[int]:
-    """Accept those in front that are of direct addresses, within the budget; return the others."""
-    broker = session.output.broker
-    while deliveries and not broker.budget.is_spent:
+def accept_in_front(session: AmqpSession, deliveries: list[int], now: int) -> list[int]:
+    """Accept the first of these deliveries, within the budget: all of a link at once; return those
+    that remain."""
+    budget = session.output.broker.budget
+    while deliveries and not budget.is_spent:
         link = session.unsettled.get(deliveries[0])
-        if not isinstance(link, Outgoing) or not broker.is_direct(link.consumer):
-            break
-        count = link.accept_forwarded(deliveries, now)
+        count = link.accept_all(deliveries, now) if isinstance(link, Outgoing) else 0
         if not count:
             break
         deliveries = deliveries[count:]

@@ -30,6 +30,7 @@ from daybook.protocols.amqp.wire.errors import (
     AmqpError,
 )
 from daybook.protocols.amqp.wire.frames import frame
+from daybook.protocols.amqp.wire.hot import is_plain, transfer_frames
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
 from daybook.protocols.amqp.wire.performatives import (
     Attach,
@@ -40,7 +41,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Transfer,
 )
 from daybook.protocols.amqp.wire.serial import distance
-from daybook.protocols.amqp.wire.termini import Source, Target
+from daybook.protocols.amqp.wire.termini import Accepted, Source, Target
 from daybook.protocols.port import RECEIVES, SENDS, LinkRow
 
 FAR_WINDOW: Final = 64
@@ -246,9 +247,13 @@ class RoutedLink(Link):
             return
         if isinstance(what, Piece):
             self._send(what)
-        elif isinstance(what, State):
+            return
+        if isinstance(what, State):
             self._say_state(what)
-        elif isinstance(what, Flow):
+            return
+        # Nothing overtakes what was accepted before, which is said in ranges.
+        self.session.flush_accepted()
+        if isinstance(what, Flow):
             self._grant(what)
             self.session.say_flow(
                 handle=self.handle, delivery_count=what.delivery_count,
@@ -295,6 +300,7 @@ class RoutedLink(Link):
         if self.is_gone:
             return
         self.drop()
+        self.session.flush_accepted()
         if isinstance(what, Refused):
             said = Attach(self.name, self.handle, not (SENDER if self.sends else RECEIVER))
             if not self.sends:
@@ -320,13 +326,19 @@ class RoutedLink(Link):
                 session.unsettled[number] = self
         elif said.settled or said.aborted:
             self._forget(token)
-        first = msgspec.structs.replace(said, handle=self.handle, delivery_id=number)
-        if not piece.is_first:
-            first = msgspec.structs.replace(first, delivery_tag=None, message_format=None)
-        session.send(self, self._frames(first, piece.payload), 0)
+        session.send(self, self._frames(said, number, piece.payload), 0)
 
-    def _frames(self, first: Transfer, payload: bytes) -> list[bytes]:
+    def _frames(self, said: Transfer, number: int | None, payload: bytes) -> list[bytes]:
         channel = self.session.channel
+        tag = said.delivery_tag
+        if number is not None and tag is not None and is_plain(said):
+            return transfer_frames(
+                channel, self.handle, number, tag, bool(said.settled), (payload,),
+                self.session.output.max_frame_size,
+            )  # fmt: skip
+        first = msgspec.structs.replace(said, handle=self.handle, delivery_id=number)
+        if number is None:
+            first = msgspec.structs.replace(first, delivery_tag=None, message_format=None)
         whole = frame(channel, first, payload)
         size_max = self.session.output.max_frame_size
         if len(whole) <= size_max:
@@ -361,6 +373,9 @@ class RoutedLink(Link):
             return
         if what.settled:
             self._forget_owed(what.delivery)
+            if isinstance(what.state, Accepted):
+                self.session.accept(what.delivery)
+                return
         self.session.settle(what.delivery, what.state, settled=what.settled)
 
 

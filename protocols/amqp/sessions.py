@@ -5,10 +5,12 @@ Must never know an address or a queue.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import chain, islice
 from typing import Any, Final, Protocol
 
 from daybook.engine.facts.definitions import AutoLink
 from daybook.protocols.amqp.faults import SessionFault
+from daybook.protocols.amqp.options import AmqpOptions
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.wire.errors import UNATTACHED_HANDLE, AmqpError
 from daybook.protocols.amqp.wire.hot import disposition_frame, flow_frame
@@ -24,7 +26,7 @@ from daybook.protocols.amqp.wire.performatives import (
 from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted
 from daybook.protocols.amqp.wire.windows import SessionWindows
-from daybook.protocols.port import LinkRow
+from daybook.protocols.port import BrokerPort, Caller, LinkCounts, LinkRow, SessionRow
 
 LINK_BYTES: Final = 1000
 """Bytes of memory for a link, besides its name."""
@@ -176,6 +178,13 @@ class AmqpSession:
         # accepted since the last look; -1 for none.
         self._accepted = -1
         self._accepted_to = -1
+
+    def row(self) -> SessionRow:
+        """Return it for administrators."""
+        return SessionRow(
+            self.number, len(self.links), self.windows.incoming_window, self.windows.outgoing_room,
+            len(self.unsettled), len(self.unsettled_by_peer), self._unsent,
+        )  # fmt: skip
 
     # ---- what arrives
 
@@ -405,3 +414,35 @@ class AmqpSession:
     def settle_sent(self, delivery: int, state: Any) -> None:
         """Tell a receiver that the broker settled a delivery too."""
         self.settle(delivery, state, role=SENDER)
+
+
+class SessionHolder(Output):
+    """An output with the sessions of its connection, which administrators see."""
+
+    def __init__(self, broker: BrokerPort, options: AmqpOptions, caller: Caller) -> None:
+        super().__init__(broker, options, caller)
+        # By the channel of the peer; the same number is ours.
+        self._sessions: Final[dict[int, AmqpSession]] = {}
+
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk that is still needed."""
+        chunks = (
+            link.first_chunk for each in self._sessions.values() for link in each.links.values()
+        )
+        return min(filter(None, chunks), default=0)
+
+    @property
+    def link_counts(self) -> LinkCounts:
+        """How many sessions and links there are."""
+        sending = self.attached - self.receiving
+        return LinkCounts(len(self._sessions), sending, self.receiving)
+
+    def link_rows(self, first: int, count: int) -> list[LinkRow]:
+        """Return so many of the links, from one on."""
+        every = (each.links.values() for each in self._sessions.values())
+        return [each.row() for each in islice(chain.from_iterable(every), first, first + count)]
+
+    def session_rows(self, first: int, count: int) -> list[SessionRow]:
+        """Return so many of the sessions, from one on."""
+        return [each.row() for each in islice(self._sessions.values(), first, first + count)]

@@ -26,6 +26,7 @@ from daybook.protocols.port import (
     LinkCounts,
     LinkRow,
     Login,
+    SessionRow,
 )
 from daybook.protocols.stomp.heart_beats import HeartBeats
 from daybook.protocols.stomp.output import Output
@@ -295,6 +296,10 @@ class Conversation(Output):
             LinkRow(each.key[1], RECEIVES, consumer=each.consumer, memory_bytes=each.keys_bytes)
             for each in some
         ]
+
+    def session_rows(self, first: int, count: int) -> list[SessionRow]:
+        """Return none: STOMP has no sessions."""
+        return []
 
     def farewell(self, text: str) -> bytes:
         """Return nothing: STOMP has only ERROR, by which clients understand a mistake of theirs."""

@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from daybook.texts import printable
+
 REDACTABLE: Final = ("bodies", "headers")
 
 
@@ -19,6 +21,16 @@ class Redaction(msgspec.Struct, frozen=True):
 
     parts: tuple[str, ...] = ()
     shown: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def note(self) -> str:
+        """A sentence about what an export omits, "" if it omits nothing."""
+        if not self.parts:
+            return ""
+        parts = " and ".join(self.parts)
+        names = ", ".join(printable(name) for _, name in self.shown)
+        but = f", but for messages of {names} that are not large" if names else ""
+        return f"{parts} were left out of this export{but}; it has only their hashes"
 
     def of(self, address: int, *, is_large: bool = False) -> tuple[str, ...]:
         """Return the omitted parts of a message of this address."""

@@ -8,7 +8,7 @@ that carries it out. Must never know how a request is transported.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, get_origin, get_type_hints
 
 import msgspec
 
@@ -37,12 +37,32 @@ from daybook.engine.settings.permissions import (
     DELETE_ADDRESS,
     DELETE_DURABLE_QUEUE,
     DELETE_NON_DURABLE_QUEUE,
-    MANAGE,
     Actor,
 )
 from daybook.engine.settings.queue_defaults import with_defaults
 from daybook.engine.state.state import State
 from daybook.server.administration import connections, views
+from daybook.server.administration.broker_requests import (
+    Acceptors,
+    Hosts,
+    Listed,
+    OfClients,
+    RightsOf,
+    Roles,
+    Sessions,
+    Sliced,
+    Transactions,
+    UserList,
+    sorting,
+)
+from daybook.server.administration.message_requests import (
+    DeathsOf,
+    MessagePeek,
+    MessagesAction,
+    MessagesCount,
+    RetriesList,
+    RetryStop,
+)
 from daybook.server.administration.request_rows import (
     Answer,
     Argument,
@@ -62,13 +82,8 @@ from daybook.server.administration.request_rows import (
     ViewSource,
     Way,
 )
-from daybook.server.process.slices import Slices
+from daybook.texts import moment
 
-Sliced: TypeAlias = Slices[Answer | Refusal]
-Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=views.LIST_PAGE_MAX)]
-"""How many rows a page has at most."""
-Search: TypeAlias = Annotated[str, Option("--search", "Only names that contain this.", "TEXT")]
-Descending: TypeAlias = Annotated[bool, Option("--descending", "The largest first.")]
 EXISTS: Final = {"exists": True}
 """The answer to a request to create what exists already, as requested."""
 MODES: Final = (ANYCAST, MULTICAST)
@@ -93,33 +108,35 @@ def _with_dots(row: Answer) -> Answer:
     return row | {"queues": row["queues"] + more}
 
 
+def _with_time(row: Answer) -> Answer:
+    """Show when the oldest message entered its queue."""
+    since = row.get("oldest_ready_since")
+    return row | {"oldest_ready_since": moment(since * 1000)[:19] if since is not None else None}
+
+
 QUEUE_TABLE: Final = Table(
     "queues",
     (
         "queue", "address", "ready", "held", "scheduled", "in_flight", "consumers",
         "added", "acknowledged", "paused",
     ),
-    ("routing_type", "dead_lettered", "expired", "bytes"),
+    ("routing_type", "dead_lettered", "expired", "bytes", "oldest_ready", "oldest_ready_since"),
     named_by="queue",
+    shape=_with_time,
 )  # fmt: skip
 
 
-class Queues(Reading, frozen=True, tag="queues"):
+class Queues(Listed, frozen=True, tag="queues"):
     """List all queues with their contents and counters."""
 
-    offset: Offset = 0
-    limit: Limit = views.LIST_PAGE_MAX
-    search: Search = ""
-    sort: Annotated[
-        str, Option("--sort", "Order by a column, not by name.", choices=tuple(views.QUEUE_ORDERS))
-    ] = ""
-    descending: Descending = False
+    sort: Annotated[str, sorting(views.QUEUE_ORDERS)] = ""
     ways = (Way("queue list", table=QUEUE_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the queues."""
-        order = views.Order(self.search, self.sort, self.descending)
-        return views.listing_queues(source.state, offset=self.offset, limit=self.limit, order=order)
+        return views.listing_queues(
+            source.state, offset=self.offset, limit=self.limit, order=self.order(source)
+        )
 
 
 ADDRESS_TABLE: Final = Table(
@@ -137,31 +154,27 @@ ADDRESS_TABLE: Final = Table(
 )  # fmt: skip
 
 
-class Addresses(Reading, frozen=True, tag="addresses"):
+class Addresses(Listed, frozen=True, tag="addresses"):
     """List all addresses with their queues."""
 
-    offset: Offset = 0
-    limit: Limit = views.LIST_PAGE_MAX
-    search: Search = ""
-    sort: Annotated[
-        str,
-        Option("--sort", "Order by a column, not by name.", choices=tuple(views.ADDRESS_ORDERS)),
-    ] = ""
-    descending: Descending = False
+    sort: Annotated[str, sorting(views.ADDRESS_ORDERS)] = ""
     ways = (Way("address list", table=ADDRESS_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the addresses."""
         return views.listing_addresses(
             source.state, offset=self.offset, limit=self.limit, blocked=source.blocked,
-            order=views.Order(self.search, self.sort, self.descending),
+            order=self.order(source),
         )  # fmt: skip
 
 
-class Connections(Reading, frozen=True, tag="connections"):
-    """List logged-in clients and their addresses."""
+class Connections(Listed, frozen=True, tag="connections"):
+    """List logged-in clients and their addresses, in the order of their logins.
 
-    offset: Offset = 0
+    Users, ids of clients and addresses are searched.
+    """
+
+    sort: Annotated[str, sorting(connections.CONNECTION_ORDERS)] = ""
     is_about_clients = True
     ways = (
         Way(
@@ -177,21 +190,20 @@ class Connections(Reading, frozen=True, tag="connections"):
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the connections."""
-        return connections.listing_connections(source.state, self.offset, source.session_of)
+        return connections.listing_connections(
+            source.state, self.offset, source.session_of, self.limit, self.order(source)
+        )
 
 
-class Links(Reading, frozen=True, tag="links"):
+class Links(OfClients, frozen=True, tag="links"):
     """List the links by which clients send and receive. A subscription of STOMP is one, too.
 
     Credit, messages in flight and all messages are those of a link; it waits if its address is
-    full, or if the client takes no more.
+    full, or if the client takes no more. Links, addresses, queues, users, and ids and addresses of
+    clients are searched.
     """
 
-    offset: Offset = 0
-    connection: Annotated[
-        int, msgspec.Meta(ge=0), Option("--connection", "Those of a connection.", "CONNECTION")
-    ] = 0
-    is_about_clients = True
+    sort: Annotated[str, sorting(connections.LINK_ORDERS)] = ""
     ways = (
         Way(
             "link list",
@@ -207,8 +219,9 @@ class Links(Reading, frozen=True, tag="links"):
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the links."""
         return connections.listing_links(
-            source.state, self.offset, source.session_of, self.connection
-        )
+            source.state, self.offset, source.session_of, self.connection, self.limit,
+            self.order(source),
+        )  # fmt: skip
 
 
 def _with_times(row: Answer) -> Answer:
@@ -280,16 +293,21 @@ CONSUMER_TABLE: Final = Table(
 )
 
 
-class Consumers(Reading, frozen=True, tag="consumers"):
-    """List consumers and their queues."""
+class Consumers(Listed, frozen=True, tag="consumers"):
+    """List consumers and their queues, in the order in which they came.
 
-    offset: Offset = 0
+    Users, queues and subscriptions are searched.
+    """
+
+    sort: Annotated[str, sorting(connections.CONSUMER_ORDERS)] = ""
     is_about_clients = True
     ways = (Way("consumer list", table=CONSUMER_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the consumers."""
-        return connections.listing_consumers(source.state, self.offset)
+        return connections.listing_consumers(
+            source.state, self.offset, self.limit, self.order(source)
+        )
 
 
 class QueueOf(OnQueue, Reading, frozen=True, tag="queue"):
@@ -476,42 +494,87 @@ class Browse(OnQueue, Reading, frozen=True, tag="browse"):
     """Show the messages of a queue without consuming them: in flight first, then in delivery
     order."""
 
-    offset: int = 0
-    limit: int = views.PAGE_DEFAULT
-    filter: str = ""
+    offset: Annotated[int, Option("--offset", "Skip this many messages.")] = 0
+    limit: Annotated[
+        int,
+        Option(
+            "--limit", "Show this many messages; with --filter, look at 10,000 for them at most."
+        ),
+    ] = views.PAGE_DEFAULT
+    filter: Annotated[
+        str,
+        Option(
+            "--filter",
+            "Show only messages for which this is true, as in SQL-92 (docs/filters.md).",
+            "CONDITION",
+        ),
+    ] = ""
+    look_at: Annotated[int, msgspec.Meta(ge=1, le=views.LOOKED_AT_MAX)] = views.LOOKED_AT_MAX
     ways = (
         Way("browse", written="people see the beginning of a body, and how to see the next page"),
-        Way("queue messages", written="it reads many pages, and counts the deaths in them"),
     )
 
-    def look(self, source: ViewSource) -> Answer | Refusal:
+    def look(self, source: ViewSource) -> Sliced:
         """Return a page of the messages of a queue."""
         try:
-            return views.browse(
+            return (
+                yield from views.browse(
                 source.state, self.queue, offset=self.offset, limit=self.limit,
-                chosen_by=self.filter, beginning=source.beginning,
+                chosen_by=self.filter, look_at=self.look_at, beginning=source.beginning,
+                )
             )  # fmt: skip
         except StoreError as error:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
 
 
-class RightsOf(Reading, frozen=True, tag="rights"):
-    """Show what a user may do at an address, or at one of its queues."""
+class Offers(Reading, frozen=True, tag="commands"):
+    """List the commands that change something, and that the user behind the request may use.
 
-    user: str
-    address: str
-    queue: str | None = None
-    ways = (
-        Way("user show", written="it joins the users file, and may ask a file instead of a broker"),
-    )
+    At a queue, at an address, or at any place if neither is named. Some depend on more than that,
+    such as the target of a move: the broker judges these when they are used.
+    """
+
+    queue: Annotated[str, Option("--queue", "At this queue.", "NAME")] = ""
+    address: Annotated[str, Option("--address", "At this address.", "NAME")] = ""
+    is_about_clients = True
+    ways = (Way("commands", table=Table("commands", ("command", "request"))),)
 
     def needed(self, state: State) -> list[str]:
-        """Return `manage`: who may do what is not for each reader."""
-        return [MANAGE]
+        """Return nothing: everybody may ask that."""
+        return []
 
     def look(self, source: ViewSource) -> Answer:
-        """Return each permission, and where it comes from."""
-        return views.rights(source.permissions, self.user, self.address, self.queue)
+        """Return the commands with their requests."""
+        rights, is_placed = source.rights, self.queue or self.address
+        found = []
+        for tag, row in REQUESTS.items():
+            if issubclass(row, Reading):
+                continue
+            sample = self._sample(source.state, row)
+            if rights is not None and not (
+                rights.allows(sample) if is_placed else rights.allows_somewhere(sample)
+            ):
+                continue
+            found += [{"command": way.command, "request": tag} for way in row.ways]
+        return {"commands": found}
+
+    def _sample(self, state: State, row: type[Request]) -> Request:
+        """Return a request about the place, with something for the other fields that it needs."""
+        address = self.address or meant(state, self.queue)[0] or self.queue
+        known = {"queue": self.queue or address, "address": address, "match": address}
+        given: dict[str, Any] = {}
+        for field in msgspec.structs.fields(row):
+            if field.name in known:
+                given[field.name] = known[field.name]
+            elif field.required:
+                kind = get_type_hints(row)[field.name]
+                named = {"name": self.queue or address}
+                given[field.name] = (
+                    named
+                    if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+                    else (get_origin(kind) or kind)()
+                )
+        return msgspec.convert(given | {"do": row.__struct_config__.tag}, row, strict=False)
 
 
 class ConnectionClosing(Request, frozen=True, tag="close-connections"):
@@ -700,70 +763,6 @@ class GroupsReset(OnQueue, Change, frozen=True, tag="reset-groups"):
     def command(self, through: int, actor: Actor | None) -> Command:
         """Return the command for this request."""
         return commands.ResetGroups(self.queue, self.group)
-
-
-def _acting(action: str, done: str, doc: str, *more: str, **checks: Any) -> Way:
-    """Return a command that does something with messages of a queue; `more` are fields it takes."""
-    return Way(
-        f"queue {action}", done, doc, fixed={"action": action},
-        fields=("queue", *more, "filter", "message"), either=("filter", "message"), **checks,
-    )  # fmt: skip
-
-
-class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
-    """Do something with messages of a queue: all of them, those that a filter chooses, or one."""
-
-    action: str
-    filter: Annotated[
-        str,
-        Option(
-            "--filter",
-            "Only messages for which this is true, as in SQL-92 (docs/filters.md).",
-            "CONDITION",
-        ),
-    ] = ""
-    message: Annotated[int, msgspec.Meta(ge=0), Option("--message", "Only this message.", "ID")] = 0
-    target: Annotated[str, Argument("TARGET")] = ""
-    priority: Annotated[int, Argument("PRIORITY", 0, 9)] = -1
-    ways = (
-        _acting(
-            "move", "moved {acted} to queue '{target}'",
-            "Move messages to another queue, past its filter and limits.", "target",
-        ),
-        _acting(
-            "copy", "copied {acted} to queue '{target}'",
-            "Copy messages to another queue, past its filter and limits.", "target",
-        ),
-        _acting(
-            "retry", "sent {acted} back",
-            """Send dead letters and expired messages back to the queues that they were in.
-
-            The journal says where that was, whatever a message says of itself. Messages whose queue
-            does not exist any more stay, and so do those for queues that you may not manage.
-            """,
-        ),
-        _acting(
-            "expire", "expired {acted}",
-            "Expire messages now: they go to the expiry address, or are dropped.",
-        ),
-        _acting(
-            "remove", "removed {acted}",
-            "Remove messages that --filter or --message chooses; `purge` removes all.",
-            one_of=("filter", "message"),
-            missing="choose messages with --filter or --message, or purge the queue",
-        ),
-        _acting(
-            "priority", "gave {acted} priority {priority}",
-            "Give messages another priority: they go behind the others that have it.", "priority",
-        ),
-    )  # fmt: skip
-
-    def command(self, through: int, actor: Actor | None) -> Command:
-        """Return the command for this request."""
-        return commands.ActOnMessages(
-            self.queue, self.action, self.filter, self.message, self.target, self.priority, through,
-            actor=actor,
-        )  # fmt: skip
 
 
 class AddressCreation(OnAddress, Change, frozen=True, tag="create-address"):
@@ -960,7 +959,8 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
         AddressCreation, AddressUpdate, AddressPause, AddressResumption, AddressDeletion,
         IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,
         SettingsRemoval, Connectors, AutoLinks, ShardsOf, QueueDrain, QueueOf, ConsumersOf,
-        AddressOf,
+        AddressOf, MessagesCount, RetriesList, RetryStop, Hosts, Acceptors, Sessions, Transactions,
+        UserList, Roles, MessagePeek, Offers, DeathsOf,
     )
 }  # fmt: skip
 """All requests, by their names in JSON (`do`)."""

@@ -19,6 +19,10 @@ from daybook.server.administration.admin_requests import QueueCreation
 from daybook.server.administration.request_rows import OnQueue, Request
 
 
+def _ignore(denial: Denial) -> None:
+    """Record no refusal."""
+
+
 class AdminRights:
     """The rights of one administrator, by the rules in force now."""
 
@@ -37,6 +41,26 @@ class AdminRights:
         self._state: Final = state
         self._permissions: Final = permissions
         self._deny: Final = deny
+
+    def allows(self, request: Request) -> bool:
+        """Return whether a request is allowed; nobody asked for it, so nothing is recorded."""
+        quiet = AdminRights(
+            self._state, self._permissions, self.actor.user, self.actor.peer, _ignore,
+            self.actor.hosts,
+        )  # fmt: skip
+        return quiet.may(request) is None
+
+    def allows_somewhere(self, request: Request) -> bool:
+        """Return whether requests of this kind are allowed at any place; one that is about no place
+        is allowed or not."""
+        permissions = self._permissions
+        if permissions is None or request.place(self._state) is None:
+            return self.allows(request)
+        user = self.actor.user
+        needed = request.needed(self._state)
+        return permissions.grants_somewhere(user, MANAGE) or all(
+            permissions.grants_somewhere(user, each) for each in needed
+        )
 
     def outline(self) -> dict[str, str | bool]:
         """Return the user, and whether it may read everything (`sees`) and change everything

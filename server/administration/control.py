@@ -13,10 +13,10 @@ because the broker holds the lock of the directory.
 import asyncio
 import contextlib
 import os
-import pwd
 import socket
+import time
 from collections.abc import Callable, Generator, Mapping
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from pathlib import Path
 from struct import Struct
@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from daybook.engine.administration.message_moves import RETRY
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
     ActOnMessages,
@@ -36,16 +37,20 @@ from daybook.engine.commands import (
     ReleaseHeld,
 )
 from daybook.engine.core import hosts
-from daybook.engine.core.queue_names import find_queue
+from daybook.engine.core.queue_names import find_queue, meant
 from daybook.engine.messages.message import Message
+from daybook.engine.names.names import plain
 from daybook.engine.queues.queue import Queue
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.settings.permissions import Actor
 from daybook.engine.state.state import State
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import connections
 from daybook.server.administration.acting import ActAs, Acting, LogIn
 from daybook.server.administration.admin_requests import REQUESTS, ConnectionClosing, QueueDrain
+from daybook.server.administration.admin_rights import AdminRights
+from daybook.server.administration.message_requests import MessagesAction, RetryStop
+from daybook.server.administration.premises import NoPremises, Premises
 from daybook.server.administration.request_rows import (
     Answer,
     Change,
@@ -55,11 +60,20 @@ from daybook.server.administration.request_rows import (
     Request,
     ViewSource,
 )
+from daybook.server.administration.retries import Retries
 from daybook.server.process import logs
 from daybook.server.process.in_turns import in_turns
+from daybook.server.process.ordered_lists import KeptOrders
+from daybook.texts import user_name
+from daybook.version import VERSION
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
-NUMBER_MOST: Final = 2**63 - 1
+JOURNALED_NUMBER_MOST: Final = 2**63 - 1
+TAG_FIELD: Final = Request.__struct_config__.tag_field
+NEWER: Final = (
+    "this broker is Daybook {}, and does not know the field '{}' of the request '{}': leave it out,"
+    " or use a newer broker"
+)
 CLIENTS_MAX: Final = 32
 
 
@@ -89,6 +103,10 @@ class ControlledHub(Protocol):
         """Return the beginning of the body of a large message. Raises StoreError."""
         ...
 
+    def piece_of(self, message: Message, number: int) -> bytes:
+        """Return a piece of the body of a large message. Raises StoreError."""
+        ...
+
     def status(self, counted: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the figures of the hub and the process, with what was counted."""
         ...
@@ -99,12 +117,17 @@ _CREDENTIALS: Final = Struct("3i")
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """The user behind a request, the request as it came, and whose rights limit it: `actor` is None
-    for the operator of this machine."""
+    """The user behind a request, the request as it came, and the rights that limit it: None for the
+    operator of this machine."""
 
     by: str
     request: str
-    actor: Actor | None = None
+    rights: AdminRights | None = None
+
+    @property
+    def actor(self) -> Actor | None:
+        """The administrator, None for the operator of this machine."""
+        return self.rights.actor if self.rights is not None else None
 
     def command(self, command: Command) -> Administer:
         """Return a command that records its user."""
@@ -116,11 +139,7 @@ def user_of(descriptor: int) -> str:
     with socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, user, _ = _CREDENTIALS.unpack(found)
-    try:
-        return f"{pwd.getpwuid(user).pw_name} (uid {user})"
-    except KeyError:
-        # A container may have users without names.
-        return f"uid {user}"
+    return user_name(user)
 
 
 InParts = PurgeQueue | ReleaseHeld | DeliverScheduled
@@ -139,18 +158,41 @@ BEGINNING_BYTES: Final = 32
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def _anything(request: Request) -> None:
-    """Allow every request."""
+def _read(line: bytes) -> tuple[Any, Request]:
+    """Return what a line says, as it came and as a request. Raises DecodeError, UnicodeDecodeError
+    and RecursionError."""
+    given = msgspec.json.decode(line)
+    tag = given.get("do") if isinstance(given, dict) else None
+    row = REQUESTS.get(tag) if isinstance(tag, str) else None
+    # The decoder of all requests explains a line without one of their names.
+    return given, _decoder.decode(line) if row is None else msgspec.convert(given, row)
 
 
-def _too_large(value: object) -> Refusal | None:
-    """Return why a number in a request cannot be: the journal has none beyond 64 bits."""
-    if isinstance(value, dict | list | tuple):
-        parts = value.values() if isinstance(value, dict) else value
-        return next((found for each in parts if (found := _too_large(each)) is not None), None)
-    if isinstance(value, int) and abs(value) > NUMBER_MOST:
-        return Refusal(Code.INVALID, f"no number is larger than {NUMBER_MOST:,}; one here is")
-    return None
+@cache
+def _names_of(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the attribute for each field of a request, or of a part of one."""
+    return {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
+
+
+def _wrong(given: object, read: object, tag: object) -> str:
+    """Return why a request that was read is not what was meant, "" if it is: it has a field that
+    this version does not know, or a number that the journal cannot have, beyond 64 bits."""
+    if isinstance(given, dict):
+        # Others than structs may have any fields.
+        names = _names_of(type(read)) if isinstance(read, msgspec.Struct) else None
+        for key, value in given.items():
+            part = None
+            if names is not None and key in names:
+                part = getattr(read, names[key])
+            elif names is not None and key != TAG_FIELD:
+                return NEWER.format(VERSION, key, tag)
+            if found := _wrong(value, part, tag):
+                return found
+    elif isinstance(given, list):
+        return next((found for each in given if (found := _wrong(each, None, tag))), "")
+    elif isinstance(given, int) and abs(given) > JOURNALED_NUMBER_MOST:
+        return f"no number is larger than {JOURNALED_NUMBER_MOST:,}; one here is"
+    return ""
 
 
 def _as_user(line: bytes) -> LogIn | ActAs | None:
@@ -171,10 +213,13 @@ class ControlServer:
         self._hub: Final = hub
         self._path: Final = path
         self.outgoing: Outgoing = NoOutgoing()
+        self.premises: Premises = NoPremises()
         self.acting: Acting | None = None
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._looking: Final = asyncio.Lock()
+        self._retries: Final = Retries()
+        self._kept_orders: Final = KeptOrders()
 
     async def start(self) -> None:
         """Listen. Raises OSError if the socket cannot be created."""
@@ -185,7 +230,9 @@ class ControlServer:
         )
 
     async def look(self) -> None:
-        """Listen again if somebody removed the socket. Raises OSError if it cannot be created."""
+        """Listen again if somebody removed the socket, and drop what nobody takes any more. Raises
+        OSError if the socket cannot be created."""
+        self._kept_orders.drop_old()
         if self._server is None or self._path.is_socket():
             return
         log.warning("the control socket is gone and is created again", path=str(self._path))
@@ -198,6 +245,7 @@ class ControlServer:
             return
         self._server.close()
         self._server = None
+        await self._retries.close()
         tasks = list(self._clients.values())
         for client, task in self._clients.items():
             # A client that does not read its answer must not delay the end of the broker.
@@ -261,38 +309,33 @@ class ControlServer:
         if isinstance(rights, Refusal):
             return _encode(_told(rights))
         by = f"{user.user} from {user.peer}"
-        return await self.answer(line, by, rights.may, rights.actor)
+        return await self.answer(line, by, rights)
 
-    async def answer(
-        self,
-        line: bytes,
-        by: str,
-        may: Callable[[Request], Refusal | None] = _anything,
-        actor: Actor | None = None,
-    ) -> bytes:
-        """Return the answer to a request, in JSON; `by` is recorded with its changes.
-
-        `may` returns why the request is refused, None if it is not. `actor` is the administrator if
-        it is not the operator of this machine.
-        """
+    async def answer(self, line: bytes, by: str, rights: AdminRights | None = None) -> bytes:
+        """Return the answer to a request, in JSON; `by` is recorded with its changes, and `rights`
+        are those of the administrator, None for the operator of this machine."""
         try:
-            request = _decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            given, request = _read(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _encode(_error(Code.INVALID.value, f"this is not a request: {error}"))
-        refusal = _too_large(msgspec.to_builtins(request)) or may(request)
+        if wrong := _wrong(given, request, request.__struct_config__.tag):
+            return _encode(_error(Code.INVALID.value, wrong))
+        refusal = rights.may(request) if rights is not None else None
         if refusal is not None:
             return _encode(_told(refusal))
-        asker = Asker(by, line.decode().strip(), actor)
+        asker = Asker(by, line.decode().strip(), rights)
         return _encode(_told(await self._carry_out(request, asker)))
 
     async def _carry_out(self, request: Request, asker: Asker) -> Answer | Refusal:
         if isinstance(request, Reading):
-            return await self._look(request)
+            return await self._look(request, asker)
         if isinstance(request, ConnectionClosing):
             return await self._close(request, asker)
         broker = self._hub.broker
         if isinstance(request, QueueDrain):
             return request.begin(broker.state, self.outgoing, asker.by)
+        if isinstance(request, RetryStop):
+            return self._retries.stop(meant(broker.state, request.queue)[1], asker.by)
         assert isinstance(request, Change)
         settled = request.settled(broker.state)
         if settled is not None:
@@ -301,12 +344,15 @@ class ControlServer:
         if isinstance(command, InParts):
             return await self._in_parts(asker, command)
         if isinstance(command, ActOnMessages):
+            assert isinstance(request, MessagesAction)
+            if request.rate:
+                return await self._begin_retry(asker, request, command)
             return await self._act(asker, command)
         if isinstance(command, DeleteQueue) and command.force:
             return await self._delete(asker, command)
         return await self._decide(asker.command(command))
 
-    async def _look(self, request: Reading) -> Answer | Refusal:
+    async def _look(self, request: Reading, asker: Asker) -> Answer | Refusal:
         """Answer from the state, in slices with turns of the broker in between if they are many."""
         hub = self._hub
         found = request.look(
@@ -319,6 +365,12 @@ class ControlServer:
                 hub.session_of,
                 lambda counted: {"pid": os.getpid()} | hub.status(counted),
                 self.outgoing,
+                self._retries.rows,
+                self.premises,
+                asker.rights,
+                time.time_ns() // 1000,
+                hub.piece_of,
+                self._kept_orders,
             )
         )
         if not isinstance(found, Generator):
@@ -396,6 +448,29 @@ class ControlServer:
             "passed_over": command.passed_over,
             "why": command.whys,
         }
+
+    async def _begin_retry(
+        self, asker: Asker, request: MessagesAction, command: ActOnMessages
+    ) -> Answer | Refusal:
+        """Begin to retry messages with a limit of rate, by the rights that the user has at each
+        part."""
+        queue = _queue_of(self._hub.broker.state, command.queue)
+        if queue is None:
+            return no_queue(plain(command.queue))
+        if command.action != RETRY or command.message or command.chosen:
+            text = "a rate is for retries of all messages, or of those that a filter chooses"
+            return Refusal(Code.INVALID, text)
+        command.queue = queue.name
+
+        async def part() -> Answer | Refusal:
+            if asker.actor is not None and self.acting is not None:
+                rights = self.acting.rights_of(asker.actor.user, asker.actor.peer)
+                refusal = rights if isinstance(rights, Refusal) else rights.may(request)
+                if refusal is not None:
+                    return refusal
+            return await self._decide(asker.command(command))
+
+        return await self._retries.begin(command, request.rate, asker.by, part)
 
     def _decide(self, command: Command) -> "asyncio.Future[Answer | Refusal]":
         """Decide a command at once; the future gets the answer when it may be sent."""

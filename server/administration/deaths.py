@@ -1,9 +1,12 @@
 """Deaths of messages, as the broker wrote them into dead letters and expired messages, and their
-groups. Must never know how pages of a queue are asked for.
+groups. Reads the state in slices, without changing it. Must never know the asker.
 """
 
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from daybook.engine.core.queue_names import find_queue
 from daybook.engine.facts.own_headers import (
     DEATH_ADDRESS,
     DEATH_ATTEMPTS,
@@ -16,10 +19,18 @@ from daybook.engine.facts.own_headers import (
     DEATH_TIME,
     DEATH_USER,
 )
+from daybook.engine.messages.content import view_of
+from daybook.engine.messages.conversions import text_of
+from daybook.engine.messages.message import Message
+from daybook.engine.refusals import Refusal
+from daybook.engine.state.state import State
 from daybook.server.administration import views
+from daybook.server.administration.walks import Walk
+from daybook.server.process.slices import SLICE, Slices
+from daybook.texts import moment
 
 LOOKED_AT_MAX: Final = 10_000
-"""How many messages are looked at for one answer: finding the next page takes longer each time"""
+"""How many messages are looked at for one answer."""
 FIELDS: Final = {
     "reason": DEATH_REASON,
     "queue": DEATH_QUEUE,
@@ -29,6 +40,9 @@ FIELDS: Final = {
     "ended": DEATH_ENDED,
 }
 """The criteria for groups, and the header of each."""
+PERIODS: Final = {"hour": 3_600_000, "day": 86_400_000}
+"""The periods for groups by the time of the death, in milliseconds."""
+CRITERIA: Final = (*FIELDS, *PERIODS)
 NUMBERS: Final = {
     "count": DEATH_COUNT,
     "time": DEATH_TIME,
@@ -48,34 +62,136 @@ def death_in(headers: dict[str, str]) -> dict[str, Any] | None:
     return found
 
 
-def grouped(rows: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
-    """Return a row for each value of a field, those with the most messages first; that of messages
-    that did not die is None. Times are in milliseconds since 1970."""
+def grouped(deaths: Iterable[dict[str, Any] | None], field: str) -> list[dict[str, Any]]:
+    """Return a row for each value of a field, those with the most messages first, or for each
+    period, in order; that of messages that did not die is None. Times are in milliseconds since
+    1970."""
+    groups = Groups(field)
+    for death in deaths:
+        groups.add(death)
+    return groups.rows()
+
+
+class Groups:
+    """Messages counted by a field of their deaths, or by a period."""
+
+    def __init__(self, field: str) -> None:
+        self._field: Final = field
+        self._length: Final = PERIODS.get(field, 0)
+        self._found: Final[dict[str | int | None, list[int]]] = {}
+
+    def add(self, death: dict[str, Any] | None) -> None:
+        """Count a message, None for one that did not die."""
+        if death is None:
+            self._found.setdefault(None, [0])[0] += 1
+            return
+        time = death["time"]
+        value = time // self._length if self._length else str(death[self._field])
+        group = self._found.get(value)
+        if group is None:
+            self._found[value] = [1, time, time]
+            return
+        group[0] += 1
+        group[1:] = min(group[1], time), max(group[2], time)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the groups: those with the most messages first, periods in order."""
+        rows = []
+        for value, (messages, *times) in self._found.items():
+            name = self._name_of(value) if isinstance(value, int) else value
+            first, last = times or (None, None)
+            rows.append(
+                {self._field: name, "messages": messages, "first_time": first, "last_time": last}
+            )
+        if self._length:
+            return sorted(rows, key=lambda row: (row[self._field] is None, row[self._field] or ""))
+        return sorted(rows, key=lambda row: (-row["messages"], str(row[self._field])))
+
+    def _name_of(self, number: int) -> str:
+        """Return the beginning of a period."""
+        begin = moment(number * self._length * 1000)
+        return begin[: len("2026-11-28" if self._field == "day" else "2026-11-28 15:00")]
+
+
+def days_of(hours: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return groups by day, from those by hour."""
     found: dict[str | None, dict[str, Any]] = {}
-    for row in rows:
-        death = row["death"]
-        value = death[field] if death is not None else None
-        group = found.setdefault(
-            value, {field: value, "messages": 0, "first_time": None, "last_time": None}
+    for each in hours:
+        day = each["hour"][: len("2026-11-28")] if each["hour"] is not None else None
+        first = found.setdefault(
+            day, {"day": day, "messages": 0, "first_time": each["first_time"], "last_time": None}
         )
-        group["messages"] += 1
-        if death is not None:
-            times = [
-                each
-                for each in (group["first_time"], group["last_time"], death["time"])
-                if each is not None
-            ]
-            group["first_time"], group["last_time"] = min(times), max(times)
-    return sorted(found.values(), key=lambda group: (-group["messages"], str(group[field])))
+        first["messages"] += each["messages"]
+        first["last_time"] = each["last_time"]
+    return list(found.values())
+
+
+def grouping(
+    state: State, name: str, field: str, filter_text: str, limit: int
+) -> Slices[dict[str, Any] | Refusal]:
+    """Count messages of a queue by a field of their deaths, and by hour; at most so many are looked
+    at, in the order in which they are shown. Raises StoreError."""
+    queue = find_queue(state, name)
+    if isinstance(queue, Refusal):
+        return queue
+    matcher = views.matcher_of(state, filter_text)
+    if isinstance(matcher, Refusal):
+        return matcher
+    groups = Groups(field)
+    hours = groups if field == "hour" else Groups("hour")
+    wanted = {DEATH_REASON, DEATH_TIME, *((FIELDS[field],) if field in FIELDS else ())}
+    looked = 0
+    walk = Walk(queue)
+    yield from walk.pass_over(0, limit)
+    while looked < limit:
+        some = walk.some(min(limit - looked, views.READ_AT_ONCE))
+        if not some or state.queues.get(queue.id) is not queue:
+            break
+        for entry in views.with_content(state, some):
+            looked += 1
+            if matcher is None or matcher.matches(entry.message):
+                death = _death_of(entry.message, wanted)
+                groups.add(death)
+                if hours is not groups:
+                    hours.add(death)
+        yield SLICE
+    return {
+        "queue": queue.name,
+        "groups": groups.rows(),
+        "hours": hours.rows(),
+        "looked_at": looked,
+        "in_queue": queue.message_count,
+        "left": max(0, queue.message_count - looked),
+    }
+
+
+def _death_of(message: Message, wanted: Iterable[str]) -> dict[str, Any] | None:
+    """Return the part of the death of a message that is wanted."""
+    said = view_of(message)
+    if said.get(DEATH_REASON) is None:
+        return None
+    found = ((name, said.get(name)) for name in wanted)
+    return death_in({name: text_of(value) for name, value in found if value is not None})
+
+
+def begin_of(value: str) -> int:
+    """Return the begin of a period in milliseconds since 1970."""
+    return int(datetime.fromisoformat(value).replace(tzinfo=UTC).timestamp()) * 1000
 
 
 def next_page(name: str, offset: int, limit: int, chosen_by: str = "") -> dict[str, Any]:
     """Return the request for the next page of a queue of which so many messages are looked at."""
     most = min(views.PAGE_MAX, limit - offset)
-    return {"do": "browse", "queue": name, "offset": offset, "limit": most, "filter": chosen_by}
+    return {
+        "do": "browse", "queue": name, "offset": offset, "limit": most, "filter": chosen_by,
+        "look_at": most,
+    }  # fmt: skip
 
 
 def chosen_by(field: str, value: str) -> str:
     """Return the filter for the messages of a group."""
+    if field in PERIODS:
+        begin = begin_of(value)
+        return f"{DEATH_TIME} >= {begin} AND {DEATH_TIME} < {begin + PERIODS[field]}"
     quoted = value.replace("'", "''")
     return f"{FIELDS[field]} = '{quoted}'"

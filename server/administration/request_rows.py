@@ -22,6 +22,8 @@ from daybook.engine.state.state import State
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import views
 from daybook.server.administration.connections import nobody
+from daybook.server.administration.premises import NoPremises, Premises
+from daybook.server.process.ordered_lists import KeptOrders
 from daybook.server.process.slices import Slices
 
 Answer: TypeAlias = dict[str, Any]
@@ -74,6 +76,11 @@ class Table(msgspec.Struct, frozen=True):
     shape: Callable[[Answer], Answer] | None = None
 
 
+def no_words(answer: Answer) -> tuple[str, ...]:
+    """Return that the fields of a request say everything."""
+    return ()
+
+
 class Way(msgspec.Struct, frozen=True):
     """A command of `daybook` that sends a request.
 
@@ -81,8 +88,10 @@ class Way(msgspec.Struct, frozen=True):
     `COUNTED`; `doc` is its help, else that of the row. `fixed` are fields that the command itself
     says, `fields` those that it takes, if these are not all that are marked. At least one of those
     in `one_of` is given, else `missing` is the error; those in `either` exclude each other.
-    `nothing` is the error if no connection was closed. `written` says why the command is a function
-    of its own; it is empty for all commands that are made from this.
+    `nothing` is the error if no connection was closed, `begun` the sentence about a change that
+    goes on after the answer. `written` says why the command is a function of its own; it is empty
+    for all commands that are made from this. `words` are further ones of the command for an answer
+    of a broker on this machine.
     """
 
     command: str
@@ -95,7 +104,9 @@ class Way(msgspec.Struct, frozen=True):
     missing: str = ""
     either: tuple[str, ...] = ()
     nothing: str = ""
+    begun: str = ""
     written: str = ""
+    words: Callable[[Answer], tuple[str, ...]] = no_words
 
 
 COUNTED: Final = {
@@ -110,6 +121,11 @@ QueueName = Annotated[str, Argument()]
 AddressName = Annotated[str, Argument()]
 Force = Annotated[bool, Option("--force", "Delete it together with its contents.")]
 IfMissing = Annotated[bool, Option("--if-missing", "Succeed if the same exists already.")]
+
+
+def no_retries() -> list[Answer]:
+    """Return no rows: no broker runs."""
+    return []
 
 
 def _known(address: str) -> Refusal | None:
@@ -160,10 +176,23 @@ class NoOutgoing:
         return "there are no connectors"
 
 
+class Judge(Protocol):
+    """Says which requests somebody may send."""
+
+    def allows(self, request: "Request") -> bool:
+        """Return whether a request is allowed."""
+        ...
+
+    def allows_somewhere(self, request: "Request") -> bool:
+        """Return whether requests of this kind are allowed at any place."""
+        ...
+
+
 class ViewSource(msgspec.Struct, frozen=True):
     """Where views come from: the state of a running broker, or one that was folded from a journal.
 
-    Only a running broker has the other fields.
+    Only a running broker has the other fields; `rights` are those of the user behind the
+    request, None for the operator, and `now` is its time, in microseconds since 1970.
     """
 
     state: State
@@ -174,6 +203,12 @@ class ViewSource(msgspec.Struct, frozen=True):
     session_of: Callable[[int], MessagingSession | None] = nobody
     status: Callable[[Answer], Answer] = views.without_broker
     outgoing: Outgoing = NoOutgoing()
+    retries: Callable[[], list[Answer]] = no_retries
+    premises: Premises = NoPremises()
+    rights: "Judge | None" = None
+    now: int = 0
+    piece: Callable[[Message, int], bytes] = views.no_piece
+    kept_orders: KeptOrders | None = None
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="do"):

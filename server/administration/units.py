@@ -1,11 +1,12 @@
-"""The units of numbers that are shown to people.
+"""How values are shown to people, in the console and on the command line, with their units.
 
-Must never know where the numbers come from.
+Must never know where the values come from.
 """
 
 from typing import Any, Final
 
 from daybook.engine.settings.setting_keys import KEYS
+from daybook.texts import printable
 
 HEADINGS: Final = {
     "max_memory": "max memory bytes",
@@ -39,6 +40,29 @@ _BY_KEY: Final = {
     key.name: "bytes" if key.is_size else "ms" if key.is_time else _OF_SETTINGS.get(key.name, "")
     for key in KEYS
 }
+
+NAMING: Final = frozenset(
+    ("connection", "consumer", "message", "oldest_ready", "lsn", "shared_place", "bucket", "pid",
+     "session")
+)  # fmt: skip
+"""Columns with numbers that name something, and so are shown without separators."""
+
+
+def cell(value: Any, column: str = "") -> str:
+    """Return a value of a column as text."""
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value) if column in NAMING else f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(cell(each, column) for each in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={cell(each)}" for key, each in value.items())
+    return printable(str(value))
 
 
 def heading(column: str) -> str:

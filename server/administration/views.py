@@ -6,11 +6,10 @@ slices are left out. This module must never know where the state comes from, nor
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable
-from heapq import merge
-from itertools import chain, islice
-from operator import attrgetter, itemgetter
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import fields
@@ -20,19 +19,24 @@ from daybook.engine.entries.retained_messages import retained_at
 from daybook.engine.facts.definitions import Detail, DivertDefinition
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.messages.content import view_of
+from daybook.engine.messages.conversions import text_of
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import Filter, Message
-from daybook.engine.names.names import plain
+from daybook.engine.names.names import host_and_name, plain
 from daybook.engine.queues.consumer import Consumer, as_consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.groups import Grouping
-from daybook.engine.queues.queue import Address, Queue
+from daybook.engine.queues.level_scan import asks_store, entry_of, oldest_ready
+from daybook.engine.queues.queue import PAST_ALL, Address, Queue, StoreError
 from daybook.engine.refusals import Code, Refusal, no_address
 from daybook.engine.routing.duplicates import remembered
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.engine.state.state import State
 from daybook.engine.topology.topology import check_address_name
+from daybook.server.administration.walks import Walk
+from daybook.server.process.ordered_lists import BY_NAME, Order, in_order, next_offset
 from daybook.server.process.slices import ROW, SLICE, Slices, at_once, page_of, rows_of
+from daybook.texts import counted
 
 LIST_PAGE_MAX: Final = 1000
 """How many queues or addresses one page lists."""
@@ -48,10 +52,23 @@ OFFSET_MAX: Final = 1_000_000
 BODY_BYTES_MAX: Final = 64 * 1024
 """The rest of a body is not shown; `journal inspect --bodies` shows all of it."""
 
+LOOKED_AT_MAX: Final = 10_000
+"""At how many messages a page looks that a filter chooses from."""
+
+READ_AT_ONCE: Final = 100
+"""How many messages are read in a slice."""
+
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A page ends early when its bodies and headers exceed this."""
 
 
+OLDEST: Final = "oldest_ready"
+"""The column with the ready message of a queue that entered it first."""
+ASKED_AT_ONCE: Final = 20
+"""For how many queues the store is asked in a slice which message of each is the oldest."""
+
+_name_of: Final = attrgetter("definition.name")
+"""Faster than `name`, by which a queue and an address say the same."""
 DEFAULT: Final = "default"
 CONFIGURATION: Final = "configuration"
 RUN_TIME: Final = "run time"
@@ -61,9 +78,6 @@ RUN_TIME: Final = "run time"
 def nobody(address: str) -> int:
     """Return 0: the number of blocked producers if no broker runs."""
     return 0
-
-
-Named = TypeVar("Named", Queue, Address)
 
 
 def counting(state: State) -> Slices[dict[str, Any]]:
@@ -125,23 +139,13 @@ def counts(state: State) -> dict[str, Any]:
     return without_broker(at_once(counting(state)))
 
 
-class Order(msgspec.Struct, frozen=True):
-    """Which rows of a list are wanted, and in which order: those whose name contains `search`, by a
-    column, or by name if it is empty."""
-
-    search: str = ""
-    sort: str = ""
-    descending: bool = False
-
-
-BY_NAME: Final = Order()
 QUEUE_ORDERS: Final[dict[str, Callable[[Queue], int]]] = {
     "messages": attrgetter("message_count"), "ready": attrgetter("ready_count"),
     "held": attrgetter("held_count"), "scheduled": attrgetter("scheduled_count"),
     "in_flight": attrgetter("in_flight_count"), "consumers": lambda each: len(each.consumers),
     "bytes": attrgetter("bytes"), "added": attrgetter("added"),
     "acknowledged": attrgetter("acknowledged"), "dead_lettered": attrgetter("dead_lettered"),
-    "expired": attrgetter("expired"),
+    "expired": attrgetter("expired"), OLDEST: lambda each: _age(each),
 }  # fmt: skip
 """The columns by which queues are sorted, and the number in each."""
 ADDRESS_ORDERS: Final[dict[str, Callable[[Address], int]]] = {
@@ -149,43 +153,6 @@ ADDRESS_ORDERS: Final[dict[str, Callable[[Address], int]]] = {
     "routed": attrgetter("routed"), "unrouted": attrgetter("unrouted"),
 }  # fmt: skip
 """The columns by which addresses are sorted, and the number in each."""
-
-
-def _in_order(
-    found: Iterable[Named],
-    offset: int,
-    limit: int,
-    order: Order,
-    orders: dict[str, Callable[[Named], int]],
-) -> Slices[tuple[list[Named], int]]:
-    """Return a page of objects in order, and how many there are in all: sorted in pieces, then
-    merged. Each number is read once, whatever changes meanwhile."""
-    every, search = list(found), order.search.casefold()
-    number = orders.get(order.sort) or _no_number
-    pieces, by = [], itemgetter(0, 1)
-    for start in range(0, len(every), SLICE):
-        some = every[start : start + SLICE]
-        ranked = [
-            (number(each), each.name, each)
-            for each in some
-            if not search or search in each.name.casefold()
-        ]
-        pieces.append(sorted(ranked, key=by, reverse=order.descending))
-        yield len(some)
-    total = sum(map(len, pieces))
-    merged = merge(*pieces, key=by, reverse=order.descending)
-    end = min(offset, total)
-    for start in range(0, end, SLICE):
-        passed = min(SLICE, end - start)
-        next(islice(merged, passed - 1, passed))
-        yield passed
-    page = [each for _, _, each in islice(merged, limit)]
-    yield len(page)
-    return page, total
-
-
-def _no_number(each: object) -> int:
-    return 0
 
 
 def listing_addresses(
@@ -201,9 +168,9 @@ def listing_addresses(
     `blocked` tells how many producers wait for an address.
     """
     there = state.addresses.values()
-    page, total = yield from _in_order(there, offset, limit, order, ADDRESS_ORDERS)
+    page = yield from in_order(there, offset, limit, order, ADDRESS_ORDERS, _name_of, _name_of)
     rows, looked = [], 0
-    for address in page:
+    for address in page.objects:
         count = len(address.anycast) + len(address.multicast)
         if looked and looked + ROW + count > SLICE:
             yield looked
@@ -212,7 +179,7 @@ def listing_addresses(
             rows.append((yield from _address(state, address, blocked)))
         looked += ROW + count % SLICE
     yield looked
-    return {"addresses": rows, "total": total, "next_offset": _next(offset, len(page), total)}
+    return page.answer("addresses", rows)
 
 
 def address_named(
@@ -263,10 +230,15 @@ def _address(
 
 def _attributes(definition: Detail) -> dict[str, Any]:
     """All attributes but the name, which has its own column."""
-    found: dict[str, Any] = msgspec.to_builtins(definition)
-    every = {field.name: found.get(field.name, field.default) for field in fields(definition)}
+    every: dict[str, Any] = _defaults(type(definition)) | msgspec.to_builtins(definition)
     del every["name"]
     return every
+
+
+@cache
+def _defaults(kind: type[Detail]) -> dict[str, Any]:
+    """Return the default of each attribute, in their order."""
+    return {field.name: field.default for field in fields(kind)}
 
 
 def _limit(value: int) -> int | None:
@@ -279,27 +251,71 @@ def listing_queues(
 ) -> Slices[dict[str, Any]]:
     """A page of the queues in order; `next_offset` is None on the last."""
     there = state.queues.values()
-    page, total = yield from _in_order(there, offset, limit, order, QUEUE_ORDERS)
+    if order.sort == OLDEST and order.objects() is None:
+        yield from _find_oldest(list(there))
+    page = yield from in_order(there, offset, limit, order, QUEUE_ORDERS, _name_of, _name_of)
     rows = yield from rows_of(
-        page, lambda queue: _queue(queue) if state.queues.get(queue.id) is queue else {}
+        page.objects,
+        lambda queue: _whole_queue(queue) if state.queues.get(queue.id) is queue else {},
     )
-    return {"queues": rows, "total": total, "next_offset": _next(offset, len(page), total)}
+    return page.answer("queues", rows)
+
+
+def _find_oldest(queues: list[Queue]) -> Slices[None]:
+    """Ask the store what has to be known to sort by the oldest message."""
+    for start in range(0, len(queues), SLICE):
+        asking = [queue for queue in queues[start : start + SLICE] if asks_store(queue)]
+        yield SLICE
+        for begin in range(0, len(asking), ASKED_AT_ONCE):
+            for queue in asking[begin : begin + ASKED_AT_ONCE]:
+                oldest_of(queue)
+            yield SLICE
+
+
+def _age(queue: Queue) -> int:
+    """Return a number that is the larger the older the oldest message of a queue is."""
+    oldest = oldest_of(queue)
+    return PAST_ALL - oldest if oldest else 0
+
+
+def oldest_of(queue: Queue) -> int:
+    """Return the ready message that entered a queue first; 0 for none, or if that is not known."""
+    try:
+        return oldest_ready(queue)
+    except StoreError:
+        return 0
+
+
+def entered(queue: Queue, message_id: int) -> int | None:
+    """Return when a message entered a queue, in milliseconds since 1970; None if that cannot be
+    read, or is not durable yet."""
+    if queue.store is None or not message_id:
+        return None
+    try:
+        return queue.store.entered(message_id) // 1000
+    except StoreError:
+        return None
+
+
+def _whole_queue(queue: Queue) -> dict[str, Any]:
+    """Return the row of a queue, with what the store may have to be asked for."""
+    oldest = oldest_of(queue)
+    since = entered(queue, oldest)
+    return _queue(queue) | {OLDEST: oldest or None, "oldest_ready_since": since}
 
 
 def queue_named(state: State, name: str) -> dict[str, Any] | Refusal:
-    """The row of one queue."""
+    """The row of one queue, and how many of its entries are in memory and how many are paged."""
     queue = find_queue(state, name)
-    return queue if isinstance(queue, Refusal) else {"queues": [_queue(queue)]}
+    if isinstance(queue, Refusal):
+        return queue
+    paging = {"resident": len(queue.entries), "paged": queue.paged_count}
+    return {"queues": [_whole_queue(queue) | paging]}
 
 
-def queues(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
-    """A page of the queues, at once."""
-    return at_once(listing_queues(state, offset=offset, limit=limit))
-
-
-def _next(offset: int, count: int, total: int) -> int | None:
-    """Where the next page begins, None if there is none."""
-    return offset + count if count and offset + count < total else None
+def every_queue(state: State) -> list[dict[str, Any]]:
+    """The rows of all queues in order, without what the store would have to be asked for."""
+    return [_queue(each) for each in sorted(state.queues.values(), key=attrgetter("name"))]
 
 
 def _queue(queue: Queue) -> dict[str, Any]:
@@ -380,14 +396,16 @@ def _group(groups: Grouping, key: int, consumer: Consumer) -> dict[str, Any]:
 
 
 def rights(
-    permissions: Permissions | None, user: str, address: str, queue: str | None
+    permissions: Permissions | None, user: str, address: str, queue: str | None, only: str = ""
 ) -> dict[str, Any]:
-    """Return the permissions of a user there by the rules in force, and the source of each answer.
+    """Return the permissions of a user there by the rules in force, and the source of each answer;
+    `only` is the one that is asked for, if not all are.
 
     Without rules (None) it may do everything.
     """
     in_force = permissions if permissions is not None else Permissions({})
-    found = [in_force.explain(user, name, address, queue) for name in PERMISSIONS]
+    asked = (only,) if only else PERMISSIONS
+    found = [in_force.explain(user, name, address, queue) for name in asked]
     return {
         "user": user,
         "roles": sorted(in_force.roles_of(user)),
@@ -405,6 +423,28 @@ def rights(
             for each in found
         ],
     }
+
+
+def right_in_words(answer: dict[str, Any], right: dict[str, Any]) -> str:
+    """Return whether a user has a permission, and why, as a sentence."""
+    user, permission = answer["user"], right["permission"]
+    place = answer["address"]
+    if answer["queue"] is not None:
+        place = f"queue {answer['queue']} of {place}"
+    if not answer.get("may_use_host", True):
+        host = host_and_name(answer["address"])[0]
+        return f"no: {user} may not use the virtual host {host}, whatever rules say"
+    if not answer["has_rules"]:
+        return f"yes: {user} has {permission} at {place}, as there are no rules"
+    if not right["rules"]:
+        return f"no: no rule covers {place}, so nobody has {permission} there"
+    rules = f"rule{'s' * (len(right['rules']) > 1)} {', '.join(right['rules'])}"
+    if right["allowed"]:
+        return f"yes: {user} has {permission} at {place}, by the {rules}, as {right['by']}"
+    holders = ", ".join(right["granted_to"]) or "nobody"
+    return (
+        f"no: {user} lacks {permission} at {place}; the {rules} decides, and grants it to {holders}"
+    )
 
 
 def settings(state: State, address: str) -> dict[str, Any] | Refusal:
@@ -443,6 +483,57 @@ def no_beginning(message: Message) -> bytes:
     return b""
 
 
+def no_piece(message: Message, number: int) -> bytes:
+    """Show no piece of a large message: for readers without a journal."""
+    return b""
+
+
+def peek(
+    state: State, name: str, message_id: int, number: int, piece: Callable[[Message, int], bytes]
+) -> dict[str, Any] | Refusal:
+    """One message of a queue, with its headers and their types, and a piece of its body.
+
+    `piece` reads a piece of a large message. Raises StoreError, as it does and as the store does.
+    """
+    queue = find_queue(state, name)
+    if isinstance(queue, Refusal):
+        return queue
+    entry = entry_of(queue, message_id)
+    if entry is None:
+        text = f"queue '{queue.name}' does not have message {message_id}"
+        return Refusal(Code.NOT_FOUND, f"{text}; `journal trail {message_id}` says where it went")
+    for found in with_content(state, [entry]):
+        return _peeked(queue, found, number, piece)
+    raise AssertionError("there is one entry")
+
+
+def _peeked(
+    queue: Queue, entry: Entry, number: int, piece: Callable[[Message, int], bytes]
+) -> dict[str, Any] | Refusal:
+    message = entry.message
+    said = view_of(message)
+    whole = b"" if message.chunks else said.plain_body
+    length = message.body_bytes if message.chunks else len(whole)
+    pieces = len(message.chunks) or max(1, -(-length // BODY_BYTES_MAX))
+    if not 1 <= number <= pieces:
+        return Refusal(Code.INVALID, f"the body has {counted(pieces, 'piece')}, and no {number:,}")
+    begin = (number - 1) * BODY_BYTES_MAX
+    data = piece(message, number - 1) if message.chunks else whole[begin : begin + BODY_BYTES_MAX]
+    typed = said.typed()
+    row = _entry(entry, data, length)
+    row |= {
+        "queue": queue.name,
+        "piece": number,
+        "pieces": pieces,
+        "standard": {key: text_of(value) for key, value in typed.standard.items()},
+        "properties": [
+            {"name": key, "type": each.type, "value": text_of(each.value)}
+            for key, each in typed.properties.items()
+        ],
+    }
+    return row
+
+
 def browse(
     state: State,
     name: str,
@@ -450,11 +541,13 @@ def browse(
     offset: int = 0,
     limit: int = PAGE_DEFAULT,
     chosen_by: str = "",
+    look_at: int = LOOKED_AT_MAX,
     beginning: Callable[[Message], bytes] = no_beginning,
-) -> dict[str, Any] | Refusal:
+) -> Slices[dict[str, Any] | Refusal]:
     """A page of the messages of a queue: in flight, ready in order of delivery, held, scheduled.
 
-    With a filter the page has those of `limit` messages that the filter chooses, perhaps none.
+    With a filter it looks on until it has as many as the page may have, at `look_at` messages at
+    most; so it may have none.
 
     `next_offset` is where the next page begins, None if this was the last. Changes between two
     requests move messages between pages. `beginning` reads the beginning of a large message. Raises
@@ -469,35 +562,63 @@ def browse(
             f"offset must be 0 to {OFFSET_MAX} and limit 1 to {PAGE_MAX}; "
             "`journal inspect` shows messages deeper in a queue",
         )
-    matcher = _matcher(state, chosen_by)
+    matcher = matcher_of(state, chosen_by)
     if isinstance(matcher, Refusal):
         return matcher
-    in_flight = (entry for consumer in queue.consumers for entry in consumer.unacked.values())
+    most = look_at if matcher is not None else limit
     rows: list[dict[str, Any]] = []
     size = looked = 0
-    for entry in islice(chain(in_flight, queue.standing()), offset, offset + limit):
-        looked += 1
-        message = entry.message
-        if not message.resident and state.store is not None:
-            state.store.fill([message])
-        if matcher is not None and not matcher.matches(message):
-            continue
-        whole = beginning(message) if message.chunks else view_of(message).plain_body
-        body = whole[:BODY_BYTES_MAX]
-        rows.append(_entry(entry, body, message.body_bytes if message.chunks else len(whole)))
-        size += len(message.headers) + len(body)
-        if size > PAGE_BYTES_MAX:
+    walk = Walk(queue)
+    yield from walk.pass_over(offset, most)
+    while looked < most and len(rows) < limit and size <= PAGE_BYTES_MAX:
+        some = walk.some(min(most - looked, READ_AT_ONCE))
+        if not some or state.queues.get(queue.id) is not queue:
             break
+        for entry in with_content(state, some):
+            looked += 1
+            message = entry.message
+            if matcher is not None and not matcher.matches(message):
+                continue
+            row = _row(entry, beginning)
+            rows.append(row)
+            size += len(message.headers) + min(row["body_bytes"], BODY_BYTES_MAX)
+            if len(rows) == limit or size > PAGE_BYTES_MAX:
+                break
+        yield SLICE
     return {
         "queue": queue.name,
         "messages": rows,
         "offset": offset,
+        "looked_at": looked,
         "in_queue": queue.message_count,
-        "next_offset": _next(offset, looked, queue.message_count),
+        "next_offset": next_offset(offset, looked, queue.message_count),
     }
 
 
-def _matcher(state: State, text: str) -> Filter | Refusal | None:
+def with_content(state: State, entries: list[Entry]) -> Iterator[Entry]:
+    """Yield entries, each with the content of its message; content that the store had to read for
+    that does not stay in memory. Raises StoreError."""
+    for entry in entries:
+        message = entry.message
+        if message.resident or state.store is None:
+            yield entry
+            continue
+        state.store.fill([message])
+        try:
+            yield entry
+        finally:
+            message.headers = message.body = b""
+            message.resident = False
+
+
+def _row(entry: Entry, beginning: Callable[[Message], bytes]) -> dict[str, Any]:
+    message = entry.message
+    whole = beginning(message) if message.chunks else view_of(message).plain_body
+    length = message.body_bytes if message.chunks else len(whole)
+    return _entry(entry, whole[:BODY_BYTES_MAX], length)
+
+
+def matcher_of(state: State, text: str) -> Filter | Refusal | None:
     """Return the filter in a text, None for the empty one."""
     if not text:
         return None

@@ -5,9 +5,10 @@ The command line makes its commands from this, and the console its forms (ADR 94
 never know how a request is transported, nor a single request.
 """
 
+import re
 import shlex
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -28,6 +29,19 @@ from daybook.texts import counted
 
 Mark = Argument | Option | Attributes
 PROGRAM: Final = "daybook"
+_WRONG: Final = re.compile(
+    r"(?:Expected `(?P<kind>\w+)(?: \| \w+)*`(?: (?P<sign>>=|<=) (?P<bound>-?\d+))?"
+    r"(?:, got `[^`]*`)?"
+    r"|Object missing required field `(?P<missing>\w+)`|(?P<other>.*?))"
+    r"(?: - at `\$(?:.*\.)?(?P<field>\w+)(?:\[[^`]*\])*`)?",
+    re.DOTALL,
+)
+"""The words of msgspec about a wrong value, and its place."""
+_KINDS: Final = {
+    "int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text",
+    "array": "a list", "object": "a list of KEY=VALUE",
+}  # fmt: skip
+_BOUNDS: Final = {">=": "at least", "<=": "at most"}
 
 
 class Found(NamedTuple):
@@ -62,6 +76,20 @@ def marks_of(row: type[Request], way: Way) -> dict[str, tuple[Any, Mark]]:
     return found
 
 
+def is_many(kind: Any) -> bool:
+    """Whether a field takes several values; one that may also take a single value does."""
+    return get_origin(kind) is tuple or any(
+        get_origin(get_args(each)[0] if get_origin(each) is Annotated else each) is tuple
+        for each in get_args(kind)
+    )
+
+
+def lone(kind: Any, values: Any) -> Any:
+    """Return the value of a field that takes several values, or a single one as itself."""
+    takes_one = get_origin(kind) is not tuple
+    return values[0] if takes_one and len(values) == 1 else values
+
+
 def done(way: Way, request: Fields, answer: Answer) -> str:
     """Return the sentence about a change that was made, or that was not needed."""
     row = REQUESTS[request["do"]]
@@ -69,6 +97,8 @@ def done(way: Way, request: Fields, answer: Answer) -> str:
         return "it exists already and was not changed"
     if answer.get("lsn") == 0 and issubclass(row, Change) and row.is_idempotent:
         return "already set; nothing changed"
+    if answer.get("begun"):
+        return way.begun.format_map(request)
     if callable(way.done):
         return way.done(request)
     counts = {what: _count_of(answer.get(what), what) for what in COUNTED}
@@ -126,7 +156,7 @@ def _argument_words(kind: Any, value: Any) -> list[str]:
 def _option_words(mark: Option, kind: Any, value: Any) -> list[str]:
     if kind is bool:
         return [mark.flag]
-    values = value if get_origin(kind) is tuple else (value,)
+    values = value if isinstance(value, list | tuple) else (value,)
     return [word for each in values for word in (mark.flag, str(each))]
 
 
@@ -155,6 +185,17 @@ def _words_of(attribute: Attribute, value: Any) -> list[str]:
     return [word for each in values for word in (f"--{attribute.key}", str(each))]
 
 
-def default_of(row: type[Request], field: str) -> Any:
-    """Return the default of a field of a request."""
-    return next(each.default for each in msgspec.structs.fields(row) if each.name == field)
+def what_is_wrong(error: msgspec.ValidationError, label_of: Callable[[str], str]) -> str:
+    """Describe the wrong field of a request; `label_of` returns the name of a field where it was
+    filled in."""
+    found = _WRONG.fullmatch(str(error))
+    if found is None:
+        return str(error)
+    label = label_of(found["field"] or found["missing"] or "the request")
+    if found["missing"]:
+        return f"{label} is needed"
+    if found["bound"]:
+        return f"{label} must be {_BOUNDS[found['sign']]} {int(found['bound']):,}"
+    if found["kind"] in _KINDS:
+        return f"{label} must be {_KINDS[found['kind']]}"
+    return f"{label} is wrong: {found['other'] or found['kind']}"

@@ -17,6 +17,8 @@ Modules:
 - `kinds`: Types of configuration values: their names in the documentation, and their parsers.
 - `option`: A row of the tables of configuration keys, and the error for an unknown key.
 - `options`: The tables of configuration keys: section, name, type, default, and meaning of each.
+- `replication_options`: The tables of the configuration keys of [replication] and
+  [[replication-node]]: standbys.
 - `setting_values`: The values of address settings as people write them: numbers, texts with units,
   TOML; and those of addresses without any.
 - `toml_source`: A TOML file with the line of every key, so that errors can point at it.

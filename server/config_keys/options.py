@@ -49,6 +49,7 @@ from daybook.server.config_keys.kinds import (
     text,
 )
 from daybook.server.config_keys.option import Option
+from daybook.server.config_keys.replication_options import REPLICATION, REPLICATION_NODE
 
 STOP: Final = "STOP"
 DISK_FULL_POLICIES: Final = (BLOCK, FAIL, DROP)
@@ -588,13 +589,69 @@ LOG: Final = (
     ),
 )
 
+CONSOLE_LISTEN: Final = "http://127.0.0.1:8162"
+"""Where a console listens that is not told."""
+
+CONSOLE: Final = (
+    Option(
+        "listen",
+        text(f'where to listen, like "{CONSOLE_LISTEN}", or empty', r"\S*"),
+        "",
+        "Where the broker starts [a console](console.md), as http://HOST:PORT or https://HOST:PORT;"
+        " empty: it starts none.",
+        live=True,
+    ),
+    Option(
+        "certificate", PATH_OR_EMPTY, "", "File of its certificate for https, in PEM format.",
+        live=True,
+    ),
+    Option(
+        "private-key", PATH_OR_EMPTY, "", "File of the private key, in PEM format.", live=True
+    ),
+    Option(
+        "names",
+        TEXTS,
+        [],
+        "Further names by which browsers may ask for it, such as that of a proxy in front.",
+        live=True,
+    ),
+    Option(
+        "docs",
+        text("the URL of a site with this documentation, or empty", r"(https?://\S+)?"),
+        "",
+        "Where the site that `make docs` builds is served: problems link to their section there.",
+        live=True,
+    ),
+    Option(
+        "archive",
+        text("a directory or URL, without a login", r"[^\x00-\x1f\x7f]*"),
+        "",
+        "The archive with which checks of the page Integrity may begin; without a login, which the"
+        " environment says.",
+        live=True,
+    ),
+    Option(
+        "public-keys", TEXTS, [],
+        "Files of keys by which the page Integrity can prove history, as `journal verify"
+        " --public-key` takes them.",
+        live=True,
+    ),
+    Option(
+        "anchors", TEXTS, [],
+        "Files of anchors by which it can prove history, as `--anchor` takes them.", live=True,
+    ),
+)  # fmt: skip
+
 SECTIONS: Final[dict[str, tuple[Option, ...]]] = {
     "broker": BROKER,
     "journal": JOURNAL,
     "wildcard-addresses": WILDCARDS,
     "log": LOG,
+    "console": CONSOLE,
+    "replication": REPLICATION,
 }
-"""Written [NAME], at most once; the keys of [broker] may also stand at the top of the file."""
+"""Written [NAME], at most once; the keys of [broker] may also stand at the top of the file. Without
+[replication] there are no standbys, whatever its defaults."""
 
 ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
     "acceptor": ANY,
@@ -607,6 +664,7 @@ ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
     "sharded-queue": SHARDED_QUEUE,
     "link-route": LINK_ROUTE,
     "security-setting": SECURITY_TABLE,
+    "replication-node": REPLICATION_NODE,
 }
 """Written [[NAME]], as often as needed. [[address-setting]] is one more, see
 `engine.settings.settings`. The keys of an acceptor depend on its protocol, see

@@ -13,6 +13,8 @@ Modules:
   a restart.
 - `config_text`: Writing a configuration as the text of a broker.toml.
 - `connector_config`: The connectors of a configuration: each [[connector]], checked.
+- `console_section`: Where a console listens, and what proves history to it: the section [console],
+  and the rules that hold for every console.
 - `distribution_config`: The distributions of a configuration: each [[address]] with a prefix or a
   pattern, and names that something else in the configuration needs to be stored.
 - `divert_config`: The faults of a [[divert]] of a configuration: all of them, each once.
@@ -23,6 +25,8 @@ Modules:
   tables.
 - `link_checks`: Contradictions between links of the configuration and the rest of it.
 - `link_route_config`: The link routes of a configuration: each [[link-route]], checked.
+- `replication_config`: The standbys of a configuration: [replication] and its
+  [[replication-node]]s, checked.
 - `security_config`: The permissions of a configuration: the rules of [[security-setting]], checked.
 - `signing_config`: The configuration of signing; reads only the beginning of the key's file.
 """

@@ -67,6 +67,11 @@ from daybook.server.configuration.auto_link_config import (
     check_waypoints,
 )
 from daybook.server.configuration.connector_config import ConnectorConfig
+from daybook.server.configuration.console_section import (
+    ConsoleSection,
+    check_console,
+    with_paths,
+)
 from daybook.server.configuration.distribution_config import (
     Listed,
     by_kind,
@@ -83,6 +88,12 @@ from daybook.server.configuration.host_config import (
     on_host,
 )
 from daybook.server.configuration.link_route_config import link_routes_of
+from daybook.server.configuration.replication_config import (
+    NODES,
+    SECTION,
+    ReplicationConfig,
+    replication_of,
+)
 from daybook.server.configuration.security_config import SecurityRules, rules_of
 from daybook.server.foreign.findings import Findings, Foreign
 from daybook.server.foreign.reading import read_foreign
@@ -222,6 +233,7 @@ class Config(msgspec.Struct, frozen=True):
     diverts: tuple[DivertDefinition, ...]
     wildcards: WildcardConfig
     log: LogConfig
+    console: ConsoleSection
     security_settings: SecurityRules
     virtual_hosts: tuple[VirtualHost, ...] = ()
     host_security: dict[str, SecurityRules] = {}
@@ -231,6 +243,7 @@ class Config(msgspec.Struct, frozen=True):
     sharded_queues: tuple[ShardedQueueConfig, ...] = ()
     waypoints: tuple[Waypoint, ...] = ()
     link_routes: tuple[LinkRoute, ...] = ()
+    replication: ReplicationConfig | None = None
     warnings: tuple[str, ...] = ()
     foreign: Foreign = Foreign()
 
@@ -255,7 +268,11 @@ def load(
     if not any(_match_of(block) == DEFAULT_MATCH for block in source.settings):
         source.settings.insert(0, _default_settings())
     read_flags(source, overrides, listen, problems)
-    config = _Builder(problems).build(source)
+    builder = _Builder(problems)
+    config = builder.build(source)
+    console = source.sections["console"]
+    check_console(console, config.console, config.acceptors, builder.problem)
+    replication = builder.replication(source, config.acceptors)
     if problems:
         raise ConfigError(problems)
     found = (
@@ -267,8 +284,10 @@ def load(
             config.address_settings.values(),
         ),
     )  # fmt: skip
-    warnings = (*findings.lost, *config.warnings, *filter(None, found))
-    return msgspec.structs.replace(config, warnings=warnings, foreign=findings.rest())
+    warnings = (*findings.lost, *builder.warnings, *filter(None, found))
+    return msgspec.structs.replace(
+        config, replication=replication, warnings=warnings, foreign=findings.rest()
+    )
 
 
 def _match_of(block: Block) -> object:
@@ -296,14 +315,10 @@ class _Builder:
         sections = {
             name: self.values(source.sections[name], table, "" if name == "broker" else f"{name}.")
             for name, table in options.SECTIONS.items()
+            if name != SECTION
         }
         self.check_pending(source.sections["journal"], sections["journal"])
-        broker = BrokerConfig(**sections["broker"])
-        data = self.absolute(broker.data_directory)
-        users_file = self.absolute(broker.users_file or str(data / USERS))
-        broker = msgspec.structs.replace(
-            broker, data_directory=str(data), users_file=str(users_file)
-        )
+        broker = self.broker(sections["broker"])
         wildcards = WildcardConfig(**sections["wildcard-addresses"])
         self.check_syntax(source.sections["wildcard-addresses"], wildcards.syntax)
         hosts = hosts_of(
@@ -349,6 +364,7 @@ class _Builder:
             diverts=self.diverts(source.arrays["divert"]),
             wildcards=wildcards,
             log=LogConfig(**sections["log"]),
+            console=with_paths(ConsoleSection(**sections["console"]), self.absolute),
             security_settings=rules,
             virtual_hosts=hosts,
             host_security=host_rules,
@@ -360,7 +376,24 @@ class _Builder:
             link_routes=tuple(routes),
         )
         self.check_links(config, links, routes, source.settings)
-        return msgspec.structs.replace(config, warnings=tuple(self.warnings))
+        return config
+
+    def broker(self, values: dict[str, Any]) -> BrokerConfig:
+        """Return the section of the broker, with the absolute names of its files."""
+        broker = BrokerConfig(**values)
+        data = self.absolute(broker.data_directory)
+        users_file = self.absolute(broker.users_file or str(data / USERS))
+        files = {"data_directory": str(data), "users_file": str(users_file)}
+        return msgspec.structs.replace(broker, **files)
+
+    def replication(
+        self, source: Source, acceptors: Sequence[AcceptorConfig]
+    ) -> ReplicationConfig | None:
+        """Return the standbys, None if there are none."""
+        return replication_of(
+            source.sections[SECTION], source.arrays[NODES], acceptors, self.right_values,
+            self.absolute, self.problem, self.warn,
+        )  # fmt: skip
 
     def check_links(
         self,

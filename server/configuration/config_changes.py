@@ -36,6 +36,7 @@ def effective(old: Config, new: Config) -> Config:
         diverts=new.diverts,
         wildcards=_renew(old.wildcards, new.wildcards, options.WILDCARDS),
         log=_renew(old.log, new.log, options.LOG),
+        console=new.console,
         security_settings=new.security_settings,
         virtual_hosts=new.virtual_hosts,
         host_security=new.host_security,
@@ -45,6 +46,7 @@ def effective(old: Config, new: Config) -> Config:
         sharded_queues=new.sharded_queues,
         waypoints=new.waypoints,
         link_routes=new.link_routes,
+        replication=old.replication,
     )
 
 
@@ -81,6 +83,7 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
         "journal": _by_key(config.journal),
         "wildcard-addresses": _by_key(config.wildcards),
         "log": _by_key(config.log),
+        "console": _by_key(config.console),
     }
     for acceptor in config.acceptors:
         common = _by_key(acceptor)
@@ -104,6 +107,12 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
         way = "in" if route.is_in else "out"
         name = f"{way} {route.pattern or route.prefix} to {route.connector or route.container}"
         flat[f"link-route {name}"] = _by_key(route)
+    if config.replication is not None:
+        own = _by_key(config.replication)
+        del own["nodes"]
+        flat["replication"] = own | {"listen": str(config.replication.listen)}
+        for node, place in config.replication.nodes.items():
+            flat[f"replication-node {node}"] = {"address": str(place)}
     for match, granted in config.security_settings.items():
         flat[f"security-setting {match}"] = {name: list(who) for name, who in granted.items()}
     for host, rules in config.host_security.items():

@@ -9,8 +9,9 @@ from typing import Final
 
 from daybook.engine.facts.definitions import DistributionEntry, LinkRoute
 from daybook.engine.names.names import plain
-from daybook.engine.settings.distributions import ANY, Distributions, normal_form
+from daybook.engine.settings.distributions import Distributions, normal_form
 from daybook.engine.settings.link_routes import LinkRoutes
+from daybook.engine.settings.pattern_bits import ANY
 from daybook.server.config_keys.acceptor_config import CONTAINER, AcceptorConfig
 from daybook.server.config_keys.config_source import Block
 from daybook.server.configuration.auto_link_config import Placed

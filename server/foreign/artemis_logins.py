@@ -59,7 +59,7 @@ def read_logins(folder: Path, findings: Findings) -> Logins:
             findings.lose(
                 str(folder / LOGIN),
                 f"users of {module} are not taken over; add them with `daybook user add LOGIN"
-                " --no-passcode`, and set certificate-login of the acceptor (docs/tls.md)",
+                " --no-passcode`, and set certificate-login of the acceptor (docs/security.md#tls)",
             )
         else:
             findings.lose(

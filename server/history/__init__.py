@@ -4,6 +4,7 @@ It must never know sessions. Begin with `data_directory_session`, then `indexing
 
 Modules:
 
+- `alone`: A broker whose own disk decides what is durable.
 - `data_directory_session`: The data directory of a broker, from before its event loop to after it.
 - `indexing`: Keeps an indexer running beside the broker, and reports its progress to the hub (ADR
   8).

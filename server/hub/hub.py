@@ -273,6 +273,14 @@ class Hub:
         first = message.chunks[:1]
         return self.chunks.chunks(first, 0)[0] if first[0] <= self.outbox.durable_lsn else b""
 
+    def piece_of(self, message: Message, number: int) -> bytes:
+        """A chunk of a large message by its place, empty before it is durable. Raises
+        StoreError."""
+        chunk = message.chunks[number]
+        if chunk > self.outbox.durable_lsn:
+            return b""
+        return self.chunks.chunks([chunk], message.chunks[number - 1] if number else 0)[0]
+
     def first_chunk(self) -> int:
         """Return the LSN of the oldest chunk in use besides those of queued messages; 0 if none.
 

@@ -3,6 +3,7 @@
 A change is reported to the hub and logged. Must never know which commands the hub refuses then.
 """
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -16,21 +17,27 @@ from daybook.server.hub.hub import Hub
 from daybook.server.process import logs
 from daybook.server.process.disk_space import DiskSpace
 
+RESERVED: Final = 2
+"""The newest segments, whose size may still change."""
+
 log = logs.logger("service")
 
 
 class DiskWatch:
-    """`full_because` says why the disk is full, "" if it is not; `segments` is their number at the
-    last scan. `config` returns the current configuration.
+    """`full_because` says why the disk is full, "" if it is not; `segments` is their number, and
+    `journal_bytes` their size, at the last scan. `config` returns the current configuration.
     """
 
     def __init__(self, directory: Path, hub: Hub, config: Callable[[], BrokerConfig]) -> None:
         self.full_because = ""
         self.segments = 0
+        self.journal_bytes = 0
+        self._sealed: Final[dict[str, int]] = {}
         self._hub: Final = hub
         self._config: Final = config
         self._space: Final = DiskSpace(directory)
-        self._journal: Final = RealDisk(directory / JOURNAL)
+        self._folder: Final = directory / JOURNAL
+        self._journal: Final = RealDisk(self._folder)
         # Why the journal could not reserve a segment; "" if it could.
         self._no_segment = ""
 
@@ -52,7 +59,25 @@ class DiskWatch:
     def scan(self) -> None:
         """Check the disk, and count segments."""
         self.judge()
-        self.segments = len(segment_names(self._journal))
+        names = segment_names(self._journal)
+        self.segments = len(names)
+        self.journal_bytes = self._measure(names)
+
+    def _measure(self, names: list[str]) -> int:
+        """Return the bytes of the segments; of those that were sealed before, as measured then."""
+        sealed = set(names[:-RESERVED])
+        for gone in self._sealed.keys() - sealed:
+            del self._sealed[gone]
+        total = 0
+        for name in names:
+            size = self._sealed.get(name)
+            if size is None:
+                with contextlib.suppress(FileNotFoundError):
+                    size = (self._folder / name).stat().st_size
+            if name in sealed:
+                self._sealed[name] = size or 0
+            total += size or 0
+        return total
 
     def judge(self) -> None:
         """Report to the hub whether the disk is full: by its limits, or because no segment fits."""

@@ -6,14 +6,15 @@ takes little time: values of queues and addresses are read in slices. Must never
 nor their format.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.state.state import State
 from daybook.journal.writing.writer import SYNC_BOUNDS, WriterStats
 from daybook.protocols.port import LINK_STATES, RECEIVES, SENDS, Family, Histogram, Reading
 from daybook.server.hub.hub import Hub
+from daybook.server.monitoring.cluster_figures import CLUSTER, cluster_readings
 from daybook.server.monitoring.health import KINDS, Problem
 from daybook.server.process.machine_memory import resident
 from daybook.version import VERSION
@@ -81,6 +82,14 @@ class Process(Protocol):
 
     def number(self, key: str) -> float:
         """Return a number of the status."""
+        ...
+
+    def oldest_ready(self) -> Mapping[str, Any]:
+        """Return the ready message of all queues that has waited for longest, and its age."""
+        ...
+
+    def cluster(self) -> Mapping[str, Any]:
+        """Return the status of the node that started this broker; empty without one."""
         ...
 
     def index_lag_us(self) -> int:
@@ -338,6 +347,11 @@ BROKER: Final = (
         "Every place of anchors has one up to this event; 0 without.",
     ),
     _gauge("queues", lambda process: len(_state(process).queues), "Queues."),
+    _gauge(
+        "oldest_ready_age_seconds",
+        lambda process: process.oldest_ready()["oldest_ready_age_seconds"] or 0,
+        "How long the oldest message that can be delivered has been in its queue; 0 for none.",
+    ),
     _gauge("addresses", lambda process: len(_state(process).addresses), "Addresses."),
 )  # fmt: skip
 
@@ -412,6 +426,7 @@ ADDRESSES_LEFT_OUT: Final = Family(
 
 FAMILIES: Final = (
     *(figure.family for figure in BROKER),
+    *(figure.family for figure in CLUSTER),
     QUEUES_LEFT_OUT, *QUEUES, ADDRESSES_LEFT_OUT, *ADDRESSES,
 )  # fmt: skip
 """All families, in the order of their output."""
@@ -427,9 +442,23 @@ def readings(process: Process, names_max: int) -> Iterator[Reading | None]:
         value = figure.read(process)
         is_single = isinstance(value, int | float | Histogram)
         yield Reading(figure.family, [((), value)] if is_single else value)  # type: ignore[arg-type,list-item]
+    yield from cluster_readings(process.cluster())
     sizes: dict[int, tuple[int, int]] = {}
     yield from _queues(process, names_max, sizes)
     yield from _addresses(process, names_max, sizes)
+
+
+def process_readings(uptime_seconds: float) -> Iterator[Reading]:
+    """Yield the metrics of a process that is no broker, and takes no messages."""
+    values: dict[str, Values] = {
+        "daybook_build_info": [((VERSION,), 1)],
+        "daybook_uptime_seconds": [((), uptime_seconds)],
+        "daybook_ready": [((), 0.0)],
+        "daybook_memory_resident_bytes": [((), resident())],
+    }
+    for family in FAMILIES:
+        if family.name in values:
+            yield Reading(family, values[family.name])
 
 
 def _queues(

@@ -5,10 +5,14 @@ It uses only the status. Texts may name files, and are for administrators; the r
 `why_unready` are for anybody.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+
+from daybook.server.monitoring.cluster_health import cluster_troubles
+from daybook.texts import counted, moment
 
 EXIT_WARNING: Final = 0
 EXIT_WRONG: Final = 1
@@ -17,14 +21,35 @@ EXIT_INDEX: Final = 4
 EXIT_DISK: Final = 5
 BEHIND_SHARE: Final = 0.5
 """The index counts as behind from this part of max-unindexed-bytes on."""
+ASIDE: Final = frozenset({"console"})
+"""Work beside that of the broker: it serves its clients as well without, so trouble is a warning.
+The names are kinds, too."""
 NAMED_MAX: Final = 5
 """How many paused queues, or connectors, a sentence names."""
 
-KINDS: Final = (
-    "disk", "durability", "index", "journal", "queue", "index_lag", "retention", "background",
-    "signing", "paused", "connector",
-)  # fmt: skip
+_HANGS: Final = "When something hangs, or the journal is damaged while the broker runs"
+RUNBOOK: Final[Mapping[str, tuple[str, str]]] = {
+    "disk": ("operations", "When the disk is full"),
+    "durability": ("operations", "When the disk is slow"),
+    "index": ("operations", _HANGS),
+    "journal": ("operations", "When the journal is damaged"),
+    "queue": ("operations", "When the journal is damaged"),
+    "index_lag": ("operations", "When it is slow"),
+    "retention": ("operations", "Retention"),
+    "background": ("operations", _HANGS),
+    "signing": ("security", "Signed history"),
+    "paused": ("cli", "Looking and changing"),
+    "connector": ("routing", "Connect to another broker"),
+    "certificate": ("security", "Renewal of certificates"),
+    "console": ("console", "With the broker"),
+    "cluster": ("monitoring", "Clusters"),
+}  # fmt: skip
+"""The page of the documentation, and its section, about each kind of problem."""
+KINDS: Final = tuple(RUNBOOK)
 """The kinds of problems of a running broker."""
+
+
+_PUNCTUATION: Final = re.compile(r"[^\w -]")
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -38,6 +63,22 @@ class Problem(msgspec.Struct, frozen=True):
     text: str
     kind: str = ""
     unready: str = ""
+
+    @property
+    def runbook(self) -> str:
+        """Where the documentation says what to do; "" without a kind."""
+        if not self.kind:
+            return ""
+        page, section = RUNBOOK[self.kind]
+        return f"docs/{page}.md, {section}"
+
+    def runbook_on(self, site: str) -> str:
+        """Return where that is on a site of the documentation; "" without a site or a kind."""
+        if not self.kind or not site:
+            return ""
+        page, section = RUNBOOK[self.kind]
+        anchor = _PUNCTUATION.sub("", section.lower()).replace(" ", "-")
+        return f"{site.rstrip('/')}/docs/{page}.html#{anchor}"
 
 
 def problems(status: Mapping[str, Any]) -> list[Problem]:
@@ -71,7 +112,7 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
         if status.get(key):
             found.append(Problem(EXIT_WRONG, f"{what}: {status[key]}", "signing"))
     found += [
-        Problem(EXIT_WRONG, f"{each['name']}: {each['trouble']}", "background")
+        _failing(each["name"], each["trouble"])
         for each in status.get("background", [])
         if each["trouble"]
     ]
@@ -79,7 +120,36 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
         found.append(Problem(EXIT_WARNING, _paused(paused), "paused"))
     if troubled := status.get("connectors_in_trouble"):
         found.append(Problem(EXIT_WARNING, _down(troubled), "connector"))
+    found += [
+        Problem(EXIT_WARNING, _expiring(**each), "certificate")
+        for each in status.get("certificates_expiring", ())
+    ]
+    found += cluster_problems(status.get("cluster", {}))
     return found
+
+
+def cluster_problems(cluster: Mapping[str, Any]) -> list[Problem]:
+    """Return the problems of a cluster, from the status of a node; warnings, since a restart of
+    this node would not help."""
+    return [Problem(EXIT_WARNING, text, "cluster") for text in cluster_troubles(cluster)]
+
+
+def _failing(name: str, trouble: str) -> Problem:
+    """Describe background work that fails."""
+    if name in ASIDE:
+        return Problem(EXIT_WARNING, f"{name}: {trouble}", name)
+    return Problem(EXIT_WRONG, f"{name}: {trouble}", "background")
+
+
+def _expiring(*, acceptor: str, days_left: int, expires: int) -> str:
+    """Describe a certificate that expires soon, or has expired."""
+    day = f"{moment(expires * 1000)[:16]} UTC"
+    if days_left < 0:
+        text = f"the certificate of acceptor {acceptor} expired on {day}"
+    else:
+        left = counted(days_left, "day")
+        text = f"the certificate of acceptor {acceptor} expires on {day}, in {left}"
+    return f"{text}; renew it, then send SIGHUP"
 
 
 def _down(troubled: Sequence[Mapping[str, str]]) -> str:

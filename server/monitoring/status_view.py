@@ -16,6 +16,7 @@ from daybook.server.hub.hub import Hub
 from daybook.server.monitoring import figures, health
 from daybook.server.monitoring.figures import AcceptorFigures, ConnectorFigures
 from daybook.server.monitoring.health import Problem
+from daybook.server.monitoring.oldest_message import MS_PER_S, OldestMessage
 from daybook.server.monitoring.paused_queues import PausedQueues
 
 LAGS_MAX: Final = 1000
@@ -80,12 +81,14 @@ class BrokerMonitoring:
         self._numbers: Final = numbers
         self._index_lag: Final = IndexLag()
         self._paused: Final = PausedQueues()
+        self._oldest: Final = OldestMessage()
 
     def tick(self) -> None:
-        """Note the progress of the index, and look at paused queues; about ten times a second."""
+        """Note the progress of the index, and look at some queues; about ten times a second."""
         indexed = int(self.number("indexed_lsn"))
         self._index_lag.note(self.hub.outbox.durable_lsn, indexed, time.monotonic_ns() // 1000)
         self._paused.look(self.hub.broker.state)
+        self._oldest.look(self.hub.broker.state)
 
     def queues(self) -> dict[str, Any]:
         """Return the part of the status that names queues without deliveries."""
@@ -93,6 +96,15 @@ class BrokerMonitoring:
             "queues_unreadable": unreadable.describe(self.hub.broker),
             "queues_paused": self._paused.status(),
         }
+
+    def oldest_ready(self) -> dict[str, Any]:
+        """Return the part of the status about the message that has waited for longest."""
+        return self._oldest.status(int(time.time() * MS_PER_S))
+
+    def cluster(self) -> Mapping[str, Any]:
+        """Return the status of the node that started this broker; empty without one."""
+        found: Mapping[str, Any] = self._vitals().get("cluster", {})
+        return found
 
     def index_lag_us(self) -> int:
         """How long ago the oldest event became durable that is not indexed; 0 if all are."""

@@ -174,7 +174,7 @@ class Administrators(Peers[Administrator]):
             return
         rights = self._rights(peer.user, peer.name)
         by = f"{peer.user} from {peer.name}"
-        answer = await control.answer(peer.session.request, by, rights.may, rights.actor)
+        answer = await control.answer(peer.session.request, by, rights)
         if not peer.closed:
             peer.session.answered(answer, self._clock())
             self._after(peer)

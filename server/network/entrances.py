@@ -236,6 +236,14 @@ class AdministeringEntrance(_OneProtocol):
         return Administrator(self._protocol.session(), transport, name)
 
 
+class EntranceMaker(Protocol):
+    """Makes the entrance of an acceptor."""
+
+    def make(self, config: AcceptorConfig) -> Entrance:
+        """Create the entrance of an acceptor."""
+        ...
+
+
 class Entrances:
     """Creates the entrance of each acceptor."""
 
@@ -275,8 +283,13 @@ class Entrances:
             assert self._administrators is not None
             protocol = offer.administering(config.options)
             return AdministeringEntrance(self._administrators, offer, protocol)
-        assert offer.watching is not None
-        names = (config.host, socket.gethostname())
-        return WatchingEntrance(
-            self._onlookers, offer, offer.watching(config.options | {HOST_NAMES: names})
-        )
+        return watching_entrance(self._onlookers, config)
+
+
+def watching_entrance(onlookers: Onlookers, config: AcceptorConfig) -> WatchingEntrance:
+    """Create the entrance of an acceptor of a Watching protocol."""
+    offer = OFFERS[config.protocol]
+    assert offer.watching is not None
+    names = (config.host, socket.gethostname())
+    protocol = offer.watching(config.options | {HOST_NAMES: names})
+    return WatchingEntrance(onlookers, offer, protocol)

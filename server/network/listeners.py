@@ -16,7 +16,7 @@ from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.hub.error_frames import ERROR_FRAME, LAYER_FAILED, REFUSED, ErrorFrames
 from daybook.server.monitoring.figures import AcceptorFigures
 from daybook.server.network.admission import Admission, network_of
-from daybook.server.network.entrances import Entrance, Entrances
+from daybook.server.network.entrances import Entrance, EntranceMaker
 from daybook.server.network.hangups import Hangups
 from daybook.server.network.keep_alive import keep_alive
 from daybook.server.network.layers.certificates import Identity, TlsError
@@ -65,7 +65,9 @@ class Acceptor:
 
     is_outgoing = False
 
-    def __init__(self, entrances: Entrances, config: AcceptorConfig, admission: Admission) -> None:
+    def __init__(
+        self, entrances: EntranceMaker, config: AcceptorConfig, admission: Admission
+    ) -> None:
         """Raise TlsError if the certificate cannot be used."""
         self.config = config
         self.admission: Final = admission

@@ -4,6 +4,7 @@ It must never know the hub. Begin with `logs`, then `supervision`.
 
 Modules:
 
+- `companion`: A program that runs beside the broker, which starts it and ends it.
 - `descriptors`: The file descriptors of the broker: how many there are, and how many are reserved
   for files.
 - `disk_space`: How full the disk of the data directory is, and whether that is too full.
@@ -14,7 +15,11 @@ Modules:
 - `logs`: Structured logs on standard error: for people on a terminal, JSON lines otherwise.
 - `machine_memory`: The available memory: that of the machine, or less if a control group has a
   lower limit.
+- `ordered_lists`: Pages of very many objects, searched and in order, in slices, and orders that are
+  kept for clients that take one page after the other.
 - `pulse`: How often the periodic work of a broker is done: less often when the broker is idle.
+- `ranks`: Choosing a page of many objects in order, without sorting all of them, and sorting them
+  in slices.
 - `service_manager`: Notifies systemd that the broker is ready, stopping, alive (`sd_notify(3)`,
   `Type=notify`).
 - `slices`: Work on many objects in slices, between which a running broker has turns.

@@ -45,7 +45,7 @@ class Descriptors:
         """Raise the soft limit to the hard one and hold spares. Raises TooFewDescriptors."""
         self._configured: Final = configured
         self._uncounted: Final = uncounted
-        self.limit: Final = _raise_limit()
+        self.limit: Final = raise_limit()
         if self.limit < RESERVE + CONNECTIONS_MIN:
             raise TooFewDescriptors(
                 f"the process may have {self.limit} open files and needs"
@@ -100,7 +100,7 @@ def open_files() -> int:
         return 0
 
 
-def _raise_limit() -> int:
+def raise_limit() -> int:
     """Raise the soft limit as far as useful and allowed; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, LIMIT_MAX)

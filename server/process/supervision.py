@@ -75,6 +75,12 @@ class Supervisor:
         kept = self._works[name] = _Work(name, fatal)
         kept.task = asyncio.get_running_loop().create_task(self._keep(kept, work), name=name)
 
+    def end(self, name: str) -> None:
+        """End a piece of work, if there is one of that name, and forget it."""
+        kept = self._works.pop(name, None)
+        if kept is not None and kept.task is not None:
+            kept.task.cancel()
+
     def repeat(
         self,
         name: str,

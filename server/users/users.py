@@ -12,7 +12,7 @@ import fcntl
 import hmac
 import os
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -119,6 +119,10 @@ class Users:
     def logins(self) -> list[str]:
         """All logins, in order."""
         return sorted(self._users)
+
+    def records(self) -> Iterable[tuple[str, User]]:
+        """Return all users with their logins, in no order."""
+        return self._users.items()
 
     def find(self, login: str) -> User | None:
         """Return the record of a user, None if there is no such user."""

@@ -5,6 +5,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
 
     DaybookError                    errors
         ControlError                client.control
+            Unanswered              client.control
             NotRunning              console.brokers
         ClientError                 client.endpoint
             AmqpClientError         client.amqp.failures
@@ -14,6 +15,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
                 Refused             client.stomp
         ConsoleError                console.console_config
             AskerError              console.console_config
+                AlreadyRunning      console.jobs.long_jobs
             Refused                 console.visits
         WrongQuestion               console.jobs.history
         MismatchError               engine.facts.mismatch
@@ -21,12 +23,14 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StoreError                  engine.queues.queue
             ContentError            engine.queues.queue
             StoreDamaged            engine.queues.queue
+        AuditError                  history.audit.journal_audit
         SameBrokerError             history.brokers.journals
         NoSuchAddress               history.exports.addresses
         CatalogsCut                 history.missing_catalogs
         NoSuchMoment                history.moments
         NotSaved                    history.replays.progress_file
         ProgressFileError           history.replays.progress_file
+        NoSuchReport                history.reports.report_files
         NoSuchMessageError          history.trail
         NoAnchor                    history.verification.newest_anchor
         WorkerFailed                history.workers
@@ -42,6 +46,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             NoJournal               journal.errors
             WrongLayout             journal.errors
             SparkError              pipeline.spark.session
+            BaseFault               replication.base_files
         IndexerFailed               paging.indexer.process
         IndexerStuck                paging.indexer.process
         BaseDamaged                 paging.snapshots.base
@@ -50,7 +55,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         PublishError                pipeline.publishing
         SelectionError              pipeline.selection
             SchemaError             pipeline.schema
-        SqlError                    pipeline.sql.planning
+        SqlError                    pipeline.sql.errors
         RecoveryError               recovery.directory
         FoldError                   recovery.fold
         ForkError                   recovery.salvage.fork
@@ -58,6 +63,15 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         ExportError                 recovery.signing.export_proof
         SigningKeyError             recovery.signing.signing_keys
         StatementError              recovery.signing.statements
+        ArbiterFault                replication.arbiters.arbiter
+            Refusal                 replication.arbiters.etcd_gateway
+        NotFollowing                replication.following
+        HandOverRefused             replication.handing_over
+        LeadLost                    replication.leading
+        LinkRefused                 replication.links
+        RecordDamaged               replication.record
+        OtherHistory                replication.replica_files
+        WireDamage                  replication.wire
         TomlError                   server.config_keys.toml_source
             TomlMissing             server.config_keys.toml_source
         ConfigError                 server.configuration.config
@@ -68,6 +82,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StepError                   server.history.retention_rounds
         TlsError                    server.network.layers.certificates
         TooFewDescriptors           server.process.descriptors
+        HandOverFailed              server.standbys.node_service
         UsersError                  server.users.users_file
         Gone                        tools.drills.clients.client
         Wrong                       tools.drills.clients.witness

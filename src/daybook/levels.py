@@ -222,7 +222,8 @@ FEATURES: Final = (
 before it and 1."""
 
 HARMLESS: Final = (
-    "BrokerStartedDetail.level", "DroppedDetail.basis", "DivertedDetail.basis",
+    "BrokerStartedDetail.level", "BrokerStartedDetail.epoch", "BrokerStartedDetail.node",
+    "DroppedDetail.basis", "DivertedDetail.basis",
     "RoutedDetail.named", "ReturnedDetail.condition", "ReturnedDetail.error",
     "RoutedDetail.came_from", "ForwardedDetail.came_from", "DroppedDetail.came_from",
     "DivertedDetail.came_from", "ConsumerAttachedDetail.traced", "LinkAttachedDetail.traced",

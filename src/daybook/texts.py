@@ -1,5 +1,6 @@
 """Times, names and bodies as text that is safe for terminals and JSON readers."""
 
+import pwd
 from base64 import b64encode
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -50,6 +51,15 @@ def without_redacted(told: dict[str, Any], redacted: Collection[str]) -> dict[st
     if "headers" in redacted and "headers" in told:
         gone["headers"] = None
     return told | gone
+
+
+def user_name(number: int) -> str:
+    """Return a user of this machine with its number: `ada (uid 1000)`."""
+    try:
+        return f"{pwd.getpwuid(number).pw_name} (uid {number})"
+    except KeyError:
+        # A container may have users without names.
+        return f"uid {number}"
 
 
 def counted(number: int, thing: str) -> str:

@@ -1,5 +1,6 @@
 """Connectors to peers that misbehave, each beside an honest client: garbage, silence at each step,
-redirects, links that are detached again and again, huge frames, and floods without credit."""
+redirects, links that are detached again and again, huge frames, floods without credit, and our own
+messages, which come back."""
 
 import os
 import socket
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from bench.load.amqp_peer import message
+from bench.load.amqp_peer import flow, message
 from bench.load.honest import Honest
 from daybook.protocols.amqp.wire.errors import AmqpError
 from daybook.protocols.amqp.wire.frames import AMQP, SASL, Frame, FrameReader, frame
@@ -24,6 +25,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Begin,
     Close,
     Detach,
+    Disposition,
     Error,
     Open,
     SaslInit,
@@ -31,8 +33,10 @@ from daybook.protocols.amqp.wire.performatives import (
     SaslOutcome,
     Transfer,
 )
-from daybook.protocols.amqp.wire.termini import Source, Target
+from daybook.protocols.amqp.wire.termini import Accepted, Rejected, Source, Target
 from tests.attack.honest import Beside
+from tests.interop.using import status
+from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
 MEMORY: Final = 48 << 20
@@ -55,6 +59,15 @@ address = "given"
 direction = "out"
 connector = "east"
 """
+ROUND: Final = """
+[[divert]]
+name = "round"
+address = "taken"
+forwarding-addresses = ["given"]
+exclusive = true
+"""
+"""Messages from there go there again."""
+RETURNED: Final = 50
 LOGIN: Final = header(SASL) + frame(0, SaslMechanisms(("ANONYMOUS",)))
 LET_IN: Final = frame(0, SaslOutcome(OK))
 
@@ -130,6 +143,42 @@ def _attached(said: Frame, asked: Attach) -> bytes:
     return frame(said.channel, answer)
 
 
+class Returning:
+    """A peer that sends each message back that it gets, as it came. `came` is how many it got,
+    `refusals` what the broker says of those that it does not take."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self.refusals: Final[list[str]] = []
+        self._back = -1
+
+    def __call__(self, peer: Misbehaving, said: Frame) -> bytes:
+        """Answer a frame of the broker."""
+        what = said.performative
+        if isinstance(what, Attach):
+            return self._attach(said, what)
+        if isinstance(what, Transfer):
+            return self._return(said, what)
+        if isinstance(what, Disposition) and isinstance(what.state, Rejected):
+            assert what.state.error is not None
+            last = what.last if what.last is not None else what.first
+            self.refusals.extend([str(what.state.error)] * (last - what.first + 1))
+        return b""
+
+    def _attach(self, said: Frame, asked: Attach) -> bytes:
+        if asked.role == RECEIVER:
+            self._back = said.channel
+            return _attached(said, asked)
+        return _attached(said, asked) + flow(0, WINDOW, said.channel)
+
+    def _return(self, said: Frame, sent: Transfer) -> bytes:
+        number, self.came = self.came, self.came + 1
+        assert sent.delivery_id is not None
+        taken = Disposition(RECEIVER, sent.delivery_id, settled=True, state=Accepted())
+        back = Transfer(0, number, b"%d" % number, 0, settled=False)
+        return frame(said.channel, taken) + frame(self._back, back, said.payload)
+
+
 def _redirects_links(peer: Misbehaving, said: Frame) -> bytes:
     asked = said.performative
     if not isinstance(asked, Attach):
@@ -187,3 +236,40 @@ def test_a_peer_that_misbehaves(tmp_path: Path, scale: int, name: str) -> None:
                     sleep(SECONDS * scale)
             assert broker.stop() == 0
             assert "Traceback" not in broker.log_text()
+
+
+def test_a_flood_stays_in_memory_only_until_its_queue_pages(tmp_path: Path, scale: int) -> None:
+    """Without a limit of its own it may have 60 MB there; all of it is charged as messages."""
+    peer = PEERS["floods"]()
+    with peer.listening() as port, BrokerProcess(
+        tmp_path / "data", config=CONFIG.format(port=port), settings=("global-max-size=8MiB",),
+        listen=("amqp+stomp://127.0.0.1:0",),
+    ) as broker:  # fmt: skip
+        broker.start()
+        with Honest(broker.port) as honest:
+            wait_for(lambda: peer.put > 0, "the flood")
+            with Beside(broker, honest).attack(memory_bytes=MEMORY >> 1):
+                wait_for(lambda: peer.put > 40_000 * scale, "the flood to be long")
+            assert status(broker)["memory"]["messages"] < MEMORY >> 1
+
+
+def test_a_peer_that_returns_our_own_messages(tmp_path: Path, scale: int) -> None:
+    """A divert sends them there once more, but not twice."""
+    count, returning = RETURNED * scale, Returning()
+    with Misbehaving(returning).listening() as port:
+        config = CONFIG.format(port=port) + ROUND
+        listen = ("amqp+stomp://127.0.0.1:0",)
+        with BrokerProcess(tmp_path / "data", config=config, listen=listen) as broker:
+            broker.start()
+            with Honest(broker.port) as honest, Wire(broker.port) as wire:
+                wire.connect()
+                beside = Beside(broker, honest)
+                with beside.attack(memory_bytes=MEMORY * scale):
+                    for number in range(count):
+                        wire.send("SEND", BODY, destination="/queue/given", receipt=number)
+                        wire.expect("RECEIPT")
+                    wait_for(lambda: len(returning.refusals) == count, "all to be refused")
+            assert broker.stop() == 0
+            assert "Traceback" not in broker.log_text()
+    assert returning.came == 2 * count
+    assert all("loop: the message was here before" in each for each in returning.refusals)

@@ -1,6 +1,7 @@
-"""Direct addresses beside an honest client: very many names, patterns that agree, receivers that
-never settle or never read, a sender that ignores its credit."""
+"""Direct addresses beside an honest client: very many names, patterns and names that were made to
+agree, receivers that never settle or never read, a sender that ignores its credit."""
 
+import random
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from bench.load.amqp_peer import AmqpPeer, message, sender
+from bench.load.amqp_peer import AmqpPeer, message, receiver, sender
 from bench.load.honest import Honest
 from daybook.protocols.amqp.wire.frames import frame
-from daybook.protocols.amqp.wire.performatives import Flow, Transfer
+from daybook.protocols.amqp.wire.performatives import Attach, Detach, Flow, Transfer
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
@@ -49,6 +50,48 @@ def test_very_many_addresses_and_links_that_come_and_go(beside: Beside, scale: i
                 wire.send("SUBSCRIBE", destination=name, id="kept", receipt=number)
                 wire.expect("RECEIPT")
                 wire.send("UNSUBSCRIBE", id="kept")
+
+
+def test_very_many_addresses_that_all_have_links(beside: Beside, scale: int) -> None:
+    """Each has a sender and a receiver, and then one message."""
+    count = 500 * scale
+    with beside.attack(memory_bytes=MEMORY * scale):
+        for number in range(4):
+            peer = AmqpPeer(beside.broker.port)
+            names = [f"flood.of.{number}.{each}" for each in range(count)]
+            links = (receiver(at, name) for at, name in enumerate(names))
+            peer.ask(b"".join(links), Attach, count)
+            senders = (sender(count + at, name) for at, name in enumerate(names))
+            peer.ask(b"".join(senders), Flow, count)
+            sent = (Transfer(count + at, at, b"t", 0, settled=True) for at in range(count))
+            peer.put(b"".join(frame(0, each, message(BODY)) for each in sent))
+            # It leaves without a word.
+            peer.close()
+
+
+def test_patterns_and_names_that_were_made_to_agree(tmp_path: Path, scale: int) -> None:
+    """Each place of a name can be at very many places of the patterns."""
+    draw = random.Random(1)
+    bodies = sorted({"".join(draw.choices("a*", k=24)) for _ in range(300)})
+    texts = [
+        ".".join(["#", *each[:8], "#", *each[8:16], "#", *each[16:], "#", "z"]) for each in bodies
+    ]
+    with BrokerProcess(
+        tmp_path / "data", config="\n".join(f'[[address]]\npattern = "{each}"\n' for each in texts),
+        listen=("amqp+stomp://127.0.0.1:0",),
+    ) as broker:  # fmt: skip
+        broker.start()
+        with Honest(broker.port) as honest:
+            beside, peer = Beside(broker, honest), AmqpPeer(broker.port)
+            long = ".".join(["a"] * 2_000)
+            with beside.attack(memory_bytes=MEMORY):
+                for number in range(4 * scale):
+                    pairs = (
+                        sender(0, f"{long}.{number}.{each}.z") + frame(0, Detach(0, True))
+                        for each in range(50)
+                    )
+                    peer.ask(b"".join(pairs), Detach, 50)
+            peer.close()
 
 
 def _send(beside: Beside, count: int) -> None:

@@ -1,5 +1,6 @@
 """Brokers for these tests: processes of their own, gone at the end."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -99,3 +100,15 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client]]:
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own."""
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(mounted)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("nobody may mount file systems here")
+    yield mounted
+    subprocess.run(["umount", "-l", str(mounted)], check=True)

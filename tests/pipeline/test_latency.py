@@ -1,8 +1,10 @@
 """Latencies, hot spots and poison are those that counting by hand finds, on both engines."""
 
+import importlib
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,7 +19,6 @@ from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import latency as latency_job
 from daybook.pipeline.jobs.latency import latency
-from daybook.pipeline.jobs.latency_plots import draw, duration
 from daybook.pipeline.jobs.latency_spread import Spread
 from daybook.pipeline.jobs.latency_tables import (
     DELIVERED_TO_ACKNOWLEDGED,
@@ -239,11 +240,17 @@ def test_only_some_queues(tmp_path: Path) -> None:
     assert {row["queue"] for row in chosen["hot_spots"].to_pylist()} == {"press"}
 
 
-def test_nothing_to_measure(tmp_path: Path) -> None:
+@pytest.fixture
+def plots() -> ModuleType:
+    """The module that draws; it imports matplotlib, which few workers need."""
+    return importlib.import_module("daybook.pipeline.jobs.latency_plots")
+
+
+def test_nothing_to_measure(plots: ModuleType, tmp_path: Path) -> None:
     write_history(tmp_path, some_history(6, 5))
     tables = measured(tmp_path, Selection(from_lsn=100_000))
     assert all(table.num_rows == 0 for table in tables.values())
-    assert draw(tables, tmp_path) == []
+    assert plots.draw(tables, tmp_path) == []
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_latency(tmp_path: Path) -> None:
@@ -280,14 +287,14 @@ def many_queues(count: int) -> Tables:
     return {name: pa.Table.from_pylist(rows[name], schema=SCHEMAS[name]) for name in SCHEMAS}
 
 
-def test_pictures_of_what_there_is(tmp_path: Path) -> None:
+def test_pictures_of_what_there_is(plots: ModuleType, tmp_path: Path) -> None:
     write_history(tmp_path, some_history(3, 400))
-    drawn = draw(measured(tmp_path), tmp_path)
+    drawn = plots.draw(measured(tmp_path), tmp_path)
     assert [path.name for path in drawn] == [
         "latency_over_hours.png", "latency_of_queues.png", "hot_spots.png", "slow_consumers.png",
     ]  # fmt: skip
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
-    assert len(draw(many_queues(50), tmp_path)) == 2
+    assert len(plots.draw(many_queues(50), tmp_path)) == 2
 
 
 @pytest.mark.parametrize(
@@ -295,8 +302,8 @@ def test_pictures_of_what_there_is(tmp_path: Path) -> None:
     [(0, "≤ 1 µs"), (0.01, "10 µs"), (1, "1 ms"), (1000, "1 s"), (100_000, "100 s"),
      (36_000_000, "10 h")],
 )  # fmt: skip
-def test_durations_have_units(ms: float, told: str) -> None:
-    assert duration(ms) == told
+def test_durations_have_units(plots: ModuleType, ms: float, told: str) -> None:
+    assert plots.duration(ms) == told
 
 
 def test_both_engines_agree(spark: "SparkSession", tmp_path: Path) -> None:

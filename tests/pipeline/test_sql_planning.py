@@ -22,7 +22,8 @@ from daybook.pipeline.planning import Source
 from daybook.pipeline.schema import ALL_COLUMNS
 from daybook.pipeline.selection import EVERYTHING, Selection
 from daybook.pipeline.sql.asking import Answer, Asking
-from daybook.pipeline.sql.planning import Catalog, Need, SqlError, hull, selection_of, widest
+from daybook.pipeline.sql.errors import SqlError
+from daybook.pipeline.sql.planning import Catalog, Need, hull, selection_of, widest
 from daybook.pipeline.views import VIEWS, prepare
 from daybook.recovery.readonly import journal_disk
 from tests.support.histories import some_history, write_history

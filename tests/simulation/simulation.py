@@ -61,7 +61,6 @@ from tests.support.stored.recovering import recover
 DATA_ID = bytes(range(16))
 TICK_US = 100_000
 QUIET_STEPS_MAX = 200_000
-REST_STEPS = 400
 
 
 class Simulation:
@@ -543,11 +542,10 @@ class Simulation:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")
 
     def _check_direct(self) -> None:
-        """Judge direct addresses, when nothing is on its way."""
-        if any(link.to_broker or link.to_client or not link.reading for link in self.links):
-            return
+        """Judge direct addresses, when nothing is under way in the broker."""
         direct = [each for each in self.clients if isinstance(each, DirectClient)]
-        self.judge.direct.check_rest(credit for each in direct for credit in each.credits())
+        credits = (credit for each in direct for credit in each.credits())
+        self.ledger.deeds["direct judged"] += self.judge.direct.check_rest(credits)
 
     def administrate(self) -> None:
         """An administrator does something to a queue."""
@@ -593,8 +591,20 @@ class Simulation:
             self.bytes_to_broker, self.bytes_to_client, self.turn, self.write, self.hear_news,
             self.login, self.time_passes,
         )  # fmt: skip
-        for _ in range(REST_STEPS):
-            self._step(self.chance.choice(actions))
+        self._until(self._has_rested, "nothing comes to rest", actions)
+        if self.life is not None and self.life.is_quiet and self.life.hub.failure is None:
+            self._check_direct()
+
+    def _has_rested(self) -> bool:
+        """Whether all has arrived that can, and the broker knows of each client that has gone."""
+        life = self.life
+        if life is None or life.hub.failure is not None or life.hub.stopping:
+            return True
+        is_ending = any(
+            (link.client_gone or link.close_at) and not link.broker_gone for link in self.links
+        )
+        moves = any(link.can_reach_broker() or link.can_reach_client() for link in self.links)
+        return life.is_quiet and not (is_ending or moves)
 
     def drain(self) -> None:
         """Start again: every queue must drain, and what was promised must have been delivered."""
@@ -668,9 +678,15 @@ class Simulation:
         client.disconnect()
         self._until(lambda: client not in self.clients, "no end")
 
-    def _until(self, condition: Callable[[], bool], complaint: str) -> None:
-        """Go on without faults until something is so; if that never comes, something hangs."""
-        actions = (
+    def _until(
+        self,
+        condition: Callable[[], bool],
+        complaint: str,
+        actions: tuple[Callable[[], None], ...] = (),
+    ) -> None:
+        """Go on without faults until something is so; if that never comes, something hangs. Clients
+        act, too, if no `actions` are given."""
+        actions = actions or (
             self.client_acts, self.bytes_to_broker, self.bytes_to_client, self.turn, self.write,
             self.hear_news, self.login, self.time_passes, self.connect,
         )  # fmt: skip

@@ -72,6 +72,11 @@ ONCE_FOUND = (
 """Seeds that failed before a fix, here or in the broker, with their steps."""
 
 
+STILL_FOUND = ((285_167_339_064, 3_236), (358_794_821_623, 534))
+"""Seeds that fail: a message for a direct address gets no outcome though a new receiver has credit.
+Either the broker keeps it, or the judge waits for a word that need not come."""
+
+
 def simulate(seed: int, steps: int) -> Simulation:
     print(f"seed {seed}, {steps} steps")
     simulation = Simulation(seed)
@@ -89,6 +94,12 @@ def test_promises_are_kept_from_a_fresh_seed(number: int) -> None:
 
 @pytest.mark.parametrize(("seed", "steps"), ONCE_FOUND)
 def test_promises_are_kept_from_a_seed_that_once_failed(seed: int, steps: int) -> None:
+    simulate(seed, steps)
+
+
+@pytest.mark.xfail(reason="not understood yet: nobody hears of a direct message", strict=True)
+@pytest.mark.parametrize(("seed", "steps"), STILL_FOUND)
+def test_promises_are_kept_from_a_seed_that_fails(seed: int, steps: int) -> None:
     simulate(seed, steps)
 
 

@@ -15,6 +15,8 @@ from types import TracebackType
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from tests.support import nursery
+from tests.support.nursery import Nursling
 from tests.support.process import DAYBOOK, STOP_SECONDS, wait_for
 
 ANSWER_SECONDS: Final = 60.0
@@ -29,13 +31,13 @@ class ConsoleProcess:
         self.output: Final = folder / "console.out"
         self.log: Final = folder / "console.log"
         self._words: Final = (*words, "--link" if link else "--no-link")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Nursling | None = None
         self.url = ""
 
     def __enter__(self) -> "ConsoleProcess":
         command = [DAYBOOK, "console", "--listen", "http://127.0.0.1:0", *self._words]
         with self.output.open("wb") as output, self.log.open("wb") as log:
-            self._process = subprocess.Popen(
+            self._process = nursery.popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=log,
                 start_new_session=True, env=os.environ | {"PYTHONWARNINGS": "default"},
             )  # fmt: skip
@@ -55,7 +57,7 @@ class ConsoleProcess:
         self.process.wait(STOP_SECONDS)
 
     @property
-    def process(self) -> "subprocess.Popen[bytes]":
+    def process(self) -> "subprocess.Popen[bytes] | Nursling":
         """The process."""
         assert self._process is not None
         return self._process
@@ -140,6 +142,7 @@ class Browser:
     """Follows links and sends forms, as a person without scripts does."""
 
     def __init__(self, console: ConsoleProcess) -> None:
+        self.url: Final = console.url
         self._place: Final = urlsplit(console.url)
         self.cookies: dict[str, str] = {}
         self.path = ""

@@ -26,7 +26,8 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,8 @@ WITH_CODE: Final = [sys.executable, "-P", "-c"]
 KNOWN: Final = {"capture_output", "check", "text", "input", "cwd", "timeout"}
 WITH_THREADS: Final = ("deltalake", "duckdb", "matplotlib", "pyarrow", "pyspark")
 """Packages that take long to import, or start threads, which a fork does not take along."""
+APPLIED_LATER: Final = {"PYTHONPATH", "PYTHONWARNINGS"}
+"""Variables that a forked process can still follow: the first one is where the nursery is from."""
 CHANGES_ALWAYS: Final = "PYTEST_CURRENT_TEST"
 """A variable that is another in each test."""
 
@@ -86,6 +89,10 @@ class Nursling:
         """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
 
 class Nursery:
     """The process that forks, as the tests see it."""
@@ -122,11 +129,16 @@ class Nursery:
         stdout: IO[bytes],
         stderr: IO[bytes],
         cwd: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Nursling:
-        """Run a command in a session of its own."""
+        """Run a command in a session of its own; `environment` is what it has besides."""
         folder = Path(cwd or Path.cwd())
         assert folder.is_dir(), f"{folder} is no folder"
-        request = {"command": list(command), "folder": str(folder)}
+        request = {
+            "command": list(command),
+            "folder": str(folder),
+            "environment": dict(environment or {}),
+        }
         with Path(os.devnull).open("rb") as nothing:
             files = [file.fileno() for file in (stdin or nothing, stdout, stderr)]
             pid = self.ask(request, files)
@@ -199,6 +211,21 @@ def run(command: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[Any]
     return done
 
 
+def popen(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, **how: Any
+) -> "subprocess.Popen[bytes] | Nursling":
+    """Start a command in a session of its own as `subprocess.Popen` does; fork it if it is ours and
+    nothing was asked for that a loader sees when it starts."""
+    assert how.pop("start_new_session"), "a nursling has a session of its own"
+    words = _as_forked(command)
+    added = dict(set((env or {}).items()) - set(os.environ.items()))
+    place = nursery() if words is not None and added.keys() <= APPLIED_LATER else None
+    if place is None or words is None:
+        return subprocess.Popen(command, env=env, start_new_session=True, **how)
+    assert how.pop("stdin") == subprocess.DEVNULL
+    return place.start(words, environment=added, **how)
+
+
 def _whole(file: IO[bytes], *, is_text: bool) -> str | bytes:
     file.seek(0)
     return file.read().decode() if is_text else file.read()
@@ -219,6 +246,11 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> None:
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.chdir(request["folder"])
+    os.environ |= request["environment"]
+    if action := request["environment"].get("PYTHONWARNINGS"):
+        # Those that it starts get these options from it.
+        sys.warnoptions.append(action)
+        warnings.simplefilter(action)
     sys.argv[:] = request["command"]
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -345,6 +377,7 @@ def _load(path: Iterable[str]) -> None:
 
 def main() -> None:
     """Import the commands, then fork for each one that is asked for, and run it."""
+    gc.disable()
     # An installed script has its own folder there.
     sys.path[0] = str(Path(sys.executable).parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -358,6 +391,7 @@ def main() -> None:
     # Neither at the end nor in between does a collection look at, and so copy, what all share.
     gc.collect()
     gc.freeze()
+    gc.enable()
     _serve(socket.socket(fileno=int(sys.argv[1])))
     _end(_code_of(_program()))
 

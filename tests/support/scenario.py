@@ -15,17 +15,20 @@ from daybook.engine.administration.signatures import RecordKeyChange, RecordSign
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import (
     ANYCAST,
+    BY_GROUP,
     CLOSEST,
     EXPIRY_POLICIES,
     LAST_VALUE_KEY,
     MULTICAST,
+    AutoLink,
     DistributionEntry,
     DivertDefinition,
+    Waypoint,
 )
 from daybook.engine.facts.details import KeyChangeDetail, SignedDetail
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.formats import LINES
-from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.facts.settlements import ACCEPTED, BY_GRANT, FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol, Timestamp, Value
 from daybook.engine.messages.annotations import BYTES_MAX
 from daybook.engine.messages.content import CODECS
@@ -455,7 +458,7 @@ def _drop_unlisted(world: World, x: int, y: int, z: int) -> c.Command:
 
 
 _ALL: dict[str, tuple[str, ...]] = {permission: ("*",) for permission in PERMISSIONS}
-DIRECT = ("x.each", "x.all", "x.near", "x.each")
+DIRECT = ("x.each", "x.all", "x.near", "x.each", "x.way", "x.shards", "x.safe")
 TABLES: tuple[tuple[DistributionEntry, ...], ...] = (
     (),
     (DistributionEntry(prefix="x"),),
@@ -475,7 +478,7 @@ def _links(world: World) -> list[int]:
 
 def _link(world: World, x: int, y: int, z: int) -> c.Command:
     """Begin to send to a direct address, or to any, or to receive from one."""
-    connection, name = _connection(world, x), DIRECT[y % 4]
+    connection, name = _connection(world, x), DIRECT[y % len(DIRECT)]
     if z % 3 == 0:
         return c.AttachSender(connection, name if x % 3 else "", link=y)
     return c.Attach(
@@ -490,7 +493,7 @@ def _forward(world: World, x: int, y: int, z: int) -> c.Command:
     assert isinstance(command, c.Send)
     link = world.broker.direct.senders.get(_pick(_links(world), z))
     place = link.address if link is not None else None
-    command.address = place.name if place is not None else DIRECT[y % 4]
+    command.address = place.name if place is not None else DIRECT[y % len(DIRECT)]
     command.queue = None
     if x % 4:
         command.transaction, command.due, command.retain = None, 0, 0
@@ -515,6 +518,50 @@ def _leave(world: World, x: int, y: int, z: int) -> c.Command:
     """End a link to a direct address."""
     number = _pick(_links(world), x)
     return c.DetachSender(number) if y % 2 else c.Detach(number)
+
+
+WAYS = ("x.way", "x.shards", "x.safe", "x.each", "orders", "mails")
+"""Where auto-links go: behind waypoints and fallback, to any direct address, and as bridges."""
+WAYPOINTS = (
+    Waypoint("x.way"),
+    Waypoint("x.shards", has_queue=True, shard_by=BY_GROUP, shards=("a", "b")),
+    Waypoint("x.safe"),
+)
+BEHIND: tuple[tuple[DistributionEntry, ...], ...] = tuple(
+    (
+        DistributionEntry(prefix="x"),
+        DistributionEntry(pattern="x/way", waypoint=True),
+        DistributionEntry(pattern="x/shards", waypoint=True),
+        DistributionEntry(pattern="x/safe", enable_fallback=True, priority=priority),
+    )
+    for priority in (0, 7)
+)
+"""Tables with waypoints that have auto-links."""
+
+
+def _auto_link(world: World, x: int, y: int, z: int) -> c.Command:
+    """An auto-link begins, mostly on the connection of a connector: out or in."""
+    name, is_out = WAYS[x % len(WAYS)], z % 2 == 0
+    is_fallback = name == "x.safe" and z % 5 > 0
+    # Some lead to the wrong phase.
+    phase = 0 if is_out or is_fallback else 1
+    link = AutoLink(
+        f"{name} {x} {y} {z}", name, name, is_out, phase ^ (y == 7), is_fallback, 1 + z % 3,
+        "ab"[y % 2],
+    )  # fmt: skip
+    dialled = [each.id for each in world.state.connections.values() if each.protocol == "amqp"]
+    connection = _pick(sorted(dialled), x) if dialled and y % 5 else _connection(world, x)
+    if not is_out:
+        return c.AttachSender(connection, name, link=y, auto_link=link)
+    return c.Attach(
+        connection, name, subscription="out", credit_policy=BY_GRANT, credit_messages=1 + x % 4,
+        credit_bytes=0, auto_link=link, traced=y % 4 > 0,
+    )  # fmt: skip
+
+
+def _distribute(world: World, x: int, y: int, z: int) -> c.Command:
+    """Put a table with waypoints in force."""
+    return c.ChangeDistributions(BEHIND[x % 2], waypoints=WAYPOINTS)
 
 
 RULES: tuple[dict[str, dict[str, tuple[str, ...]]], ...] = (
@@ -610,6 +657,9 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (4, _forward),
     (3, _conclude),
     (1, _leave),
+    (2, lambda w, x, y, z: c.OpenConnection("amqp", "east", "", room=1 << 20, connector="east")),
+    (4, _auto_link),
+    (2, _distribute),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
 

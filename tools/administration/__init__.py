@@ -8,6 +8,8 @@ Modules:
   network.
 - `broker_commands`: Commands about the broker of a data directory: queues, addresses, diverts,
   clients, browse.
+- `cluster`: The commands `cluster` and `lead`: which node of a cluster leads, how far the others
+  are, and a clean hand-over (ADR 118).
 - `configuration`: The command `daybook config`: checks configuration files, and converts those of
   other brokers.
 - `health`: The commands `status` and `health`: the state of a broker, and an exit code for it.

@@ -128,6 +128,13 @@ def reach(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
         raise Failure(str(error)) from error
 
 
+def is_elsewhere() -> bool:
+    """Whether the options name a broker elsewhere."""
+    ctx = click.get_current_context()
+    is_said = ctx.get_parameter_source("data") is click.core.ParameterSource.COMMANDLINE
+    return bool(ctx.meta.get(f"{_META}.url")) and not is_said
+
+
 def _remote() -> "Remote | None":
     """Return the broker of --url, None without that option. Raises ControlError."""
     ctx = click.get_current_context(silent=True)

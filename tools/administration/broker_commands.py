@@ -4,6 +4,7 @@ Most of them are described by the table of administration; here are those with o
 on more than a field.
 """
 
+from base64 import b64decode
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +21,10 @@ from daybook.server.administration.admin_requests import (
     Browse,
     QueueCreation,
 )
+from daybook.server.administration.bodies import forms_of
+from daybook.server.administration.message_requests import MessagePeek
 from daybook.server.administration.request_rows import Attributes
-from daybook.texts import moment
+from daybook.texts import moment, printable
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.request_commands import (
     add_commands,
@@ -34,6 +37,7 @@ from daybook.tools.administration.request_commands import (
     look,
 )
 from daybook.tools.terminal.failures import Commands, Failure
+from daybook.tools.terminal.numbers import NUMBER
 from daybook.tools.terminal.printing import show_json_pretty, show_table
 from daybook.tools.terminal.times import time_option
 
@@ -85,6 +89,42 @@ def queue_create(
     )  # fmt: skip
 
 
+@queue.command("peek", help=help_of(MessagePeek))
+@click.argument("name", metavar="QUEUE")
+@click.argument("message", type=NUMBER)
+@click.option(
+    "--piece", type=NUMBER, default=1, metavar="N", help="Show this piece of the body, from 1 on."
+)
+@click.option(
+    "--as", "form", type=click.Choice(("json", "xml", "text", "hex")), default=None,
+    help="The form of the body; the first of these that fits, unless given.",
+)  # fmt: skip
+@broker_option
+@json_option
+def queue_peek(
+    name: str, message: int, piece: int, form: str | None, data: Path, as_json: bool
+) -> None:
+    """Show one message."""
+    row = look(data, {"do": "peek", "queue": name, "message": message, "piece": piece})
+    if as_json:
+        show_json_pretty(row)
+        return
+    for key, value in row["standard"].items():
+        click.echo(f"{key}: {printable(value)}")
+    for each in row["properties"]:
+        click.echo(f"{printable(each['name'])} ({each['type']}): {printable(each['value'])}")
+    click.echo("")
+    body = row["body"].encode() if "body" in row else b64decode(row["body_base64"])
+    forms = dict(forms_of(body, is_whole=row["pieces"] == 1))
+    if form is not None and form not in {key.lower() for key in forms}:
+        raise Failure(f"this body has no such form; it has {', '.join(forms).lower()}")
+    [text] = [text for key, text in forms.items() if key.lower() == form] or [*forms.values()][:1]
+    for line in text.split("\n"):
+        click.echo("\t".join(printable(part) for part in line.split("\t")))
+    if row["pieces"] > 1:
+        click.echo(f"piece {piece:,} of {row['pieces']:,}; see --piece", err=True)
+
+
 @click.group(cls=Commands)
 def address() -> None:
     """Show addresses and change them."""
@@ -115,10 +155,39 @@ def consumer() -> None:
     """Show consumers."""
 
 
-for _group in (queue, address, divert, connection, link, auto_link, consumer):
+@click.group(cls=Commands)
+def session() -> None:
+    """Show the sessions of clients."""
+
+
+@click.group(cls=Commands)
+def transaction() -> None:
+    """Show open transactions."""
+
+
+@click.group(cls=Commands)
+def host() -> None:
+    """Show virtual hosts."""
+
+
+@click.group(cls=Commands)
+def acceptor() -> None:
+    """Show where the broker listens."""
+
+
+@click.group(cls=Commands)
+def role() -> None:
+    """Show the roles of users."""
+
+
+for _group in (
+    queue, address, divert, connection, link, auto_link, consumer, session, transaction, host,
+    acceptor, role,
+):  # fmt: skip
     add_commands(_group)
 
 connectors: Final = command_of("connectors")
+commands: Final = command_of("commands")
 
 
 @click.command(help=help_of(Browse))
@@ -134,7 +203,7 @@ connectors: Final = command_of("connectors")
     type=click.IntRange(1, views.PAGE_MAX),
     default=views.PAGE_DEFAULT,
     show_default=True,
-    help="Show this many messages; with --filter, look at so many.",
+    help="Show this many messages; with --filter, look at 10,000 for them at most.",
 )
 @click.option(
     "--filter", "chosen_by", default="", metavar="CONDITION",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from daybook.tools.terminal.extras import why_missing
 from daybook.tools.terminal.failures import Commands
 from daybook.tools.terminal.paths import PathThatIsNamed
 
@@ -39,7 +40,14 @@ def config_check(file: Path, show_all: bool) -> None:
         check(found)
     except TlsError as error:
         raise ConfigError([f"{file}: {error}"]) from None
+    if found.replication is not None:
+        # Only where there are standbys.
+        from daybook.server.standbys.node_checks import check_node  # noqa: PLC0415
+
+        check_node(found)
     _show_findings(found.warnings, found.foreign.needless, show_all=show_all)
+    if found.console.listen and (why := why_missing("console")):
+        click.echo(f"the broker cannot start its console: {why}", err=True)
     if found.foreign.users:
         what = "user is" if found.foreign.users == 1 else "users are"
         click.echo(
@@ -59,6 +67,8 @@ def config_check(file: Path, show_all: bool) -> None:
         "sharded queues": len(found.sharded_queues),
         "link routes": len(found.link_routes),
     }
+    if found.replication is not None:
+        counts["nodes"] = len(found.replication.nodes)
     listed = ", ".join(f"{count} {what}" for what, count in counts.items())
     noted = f" ({len(found.warnings)} warnings)" if found.warnings else ""
     click.echo(f"{file}: valid{noted}: {listed}")

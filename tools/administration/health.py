@@ -19,8 +19,17 @@ from typing import Any, Final
 
 import click
 
+from daybook.client.control import ask
+from daybook.journal.data_directory import NODE_SOCKET
 from daybook.server.administration.units import heading
-from daybook.server.monitoring.health import EXIT_WARNING, EXIT_WRONG, Problem, problems
+from daybook.server.monitoring.cluster_health import role_for_clients
+from daybook.server.monitoring.health import (
+    EXIT_WARNING,
+    EXIT_WRONG,
+    Problem,
+    cluster_problems,
+    problems,
+)
 from daybook.tools.administration.broker_access import broker_option, reach
 from daybook.tools.administration.request_commands import json_option, look, show_rows
 from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
@@ -42,7 +51,7 @@ HOLDER_COLUMNS: Final = (
 )  # fmt: skip
 TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
-                            "indexer_pid")  # fmt: skip
+                            "indexer_pid", "console_pid", "oldest_ready")  # fmt: skip
 """Fields of the status that are often copied into commands, and so are shown without separators."""
 
 
@@ -84,6 +93,7 @@ def _show(answer: dict[str, Any]) -> None:
     answer.pop("queues_unreadable", None)
     answer.pop("queues_paused", None)
     answer.pop("connectors_in_trouble", None)
+    answer.pop("cluster", None)
     memory = answer.pop("memory", {})
     holders = [
         each | {"transactions_bytes": each["transactions"]}
@@ -140,14 +150,27 @@ def _show_connections(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> N
 def health(ctx: click.Context, data: Path, as_json: bool, strict: bool) -> None:
     """Report in one line whether the broker is healthy; for supervisors and monitoring."""
     answer = reach(data, {"do": "status"})
-    found = problems(answer if answer is not None else {"running": False})
+    healthy = "healthy"
+    if answer is not None:
+        found = problems(answer)
+    elif (node := _node(data)) is not None:
+        found, healthy = cluster_problems(node), f"healthy: {role_for_clients(node)}"
+    else:
+        found = problems({"running": False})
     if as_json:
         show_json({"healthy": not found, **_texts(found)})
     else:
-        click.echo("; ".join(_line(problem) for problem in found) or "healthy")
+        click.echo("; ".join(_line(problem) for problem in found) or healthy)
     if strict and found:
         ctx.exit(max(EXIT_WRONG, *(problem.code for problem in found)))
     _leave(ctx, found)
+
+
+def _node(data: Path) -> dict[str, Any] | None:
+    """Return the state of the node that follows on a data directory, None if there is none."""
+    answer = ask(data, {"do": "cluster"}, name=NODE_SOCKET)
+    # While it leads its broker must answer.
+    return answer if answer is not None and role_for_clients(answer) else None
 
 
 def _line(problem: Problem) -> str:

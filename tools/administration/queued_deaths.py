@@ -12,17 +12,17 @@ import click
 
 from daybook.server.administration import views
 from daybook.server.administration.deaths import (
+    CRITERIA,
     FIELDS,
     LOOKED_AT_MAX,
     NUMBERS,
     death_in,
-    grouped,
     next_page,
 )
 from daybook.texts import moment, printable
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.broker_commands import queue
-from daybook.tools.administration.request_commands import Looking, json_option
+from daybook.tools.administration.request_commands import Looking, json_option, look
 from daybook.tools.terminal.printing import show_json, show_table
 
 __all__ = ["queue"]
@@ -43,10 +43,10 @@ def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[s
 @queue.command("messages")
 @click.argument("name")
 @click.option(
-    "--group-by", type=click.Choice(tuple(FIELDS)),
+    "--group-by", type=click.Choice(CRITERIA),
     help="Count messages by an attribute of their death: its reason, the queue or address they "
         "were in, the"
-    " error or the user of the consumer, or how the last delivery ended.",
+    " error or the user of the consumer, how the last delivery ended, or the hour or day.",
 )  # fmt: skip
 @click.option(
     "--limit", type=click.IntRange(1, LOOKED_AT_MAX), default=None, metavar="N",
@@ -64,25 +64,40 @@ def queue_messages(
 ) -> None:
     """Show the messages of a queue, and why, when and where those died that are dead letters or
     expired. Messages stay in the queue."""
-    most = limit or (LOOKED_AT_MAX if group_by else views.PAGE_DEFAULT)
+    if group_by:
+        _show_grouped(name, group_by, limit or LOOKED_AT_MAX, chosen_by, data, as_json=as_json)
+        return
+    most = limit or views.PAGE_DEFAULT
     rows: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     for page in _pages(name, most, chosen_by, data):
         rows += [row | {"death": death_in(row["headers"])} for row in page["messages"]]
     left = page["in_queue"] - page["next_offset"] if page["next_offset"] is not None else 0
     told: dict[str, Any] = {"queue": page["queue"], "in_queue": page["in_queue"], "left": left}
-    if group_by:
-        groups = grouped(rows, group_by)
-        if as_json:
-            show_json(told | {"groups": groups})
-        else:
-            _show_groups(groups, group_by)
-    elif as_json:
+    if as_json:
         show_json(told | {"messages": rows})
     else:
         _show(rows)
-    if left and not as_json:
+        _show_left(left)
+
+
+def _show_left(left: int) -> None:
+    if left:
         click.echo(f"{left:,} messages more, which this did not look at", err=True)
+
+
+def _show_grouped(
+    name: str, field: str, limit: int, chosen_by: str, data: Path, *, as_json: bool
+) -> None:
+    """Show how many messages have each value of a field."""
+    told = look(
+        data, {"do": "deaths", "queue": name, "by": field, "filter": chosen_by, "limit": limit}
+    )
+    if as_json:
+        show_json({key: told[key] for key in ("queue", "in_queue", "left", "groups")})
+        return
+    _show_groups(told["groups"], field)
+    _show_left(told["left"])
 
 
 def _show_groups(groups: list[dict[str, Any]], field: str) -> None:

@@ -30,8 +30,16 @@ from daybook.server.administration.request_rows import (
     ViewSource,
     Way,
 )
-from daybook.server.administration.units import heading
-from daybook.server.administration.ways import done, every_way, marks_of, passed_over, way_of
+from daybook.server.administration.units import NAMING, cell, heading
+from daybook.server.administration.ways import (
+    done,
+    every_way,
+    is_many,
+    lone,
+    marks_of,
+    passed_over,
+    way_of,
+)
 from daybook.server.process.slices import at_once
 from daybook.tools.administration.broker_access import (
     broker_option,
@@ -75,12 +83,12 @@ class Looking:
 
     def _fold(self) -> "tuple[State, int]":
         # Slow to import, and not needed where a broker runs.
-        from daybook.recovery.readonly import newest_state  # noqa: PLC0415
-        from daybook.tools.terminal.opening import opened  # noqa: PLC0415
+        from daybook.recovery.readonly import newest_state, opened  # noqa: PLC0415
 
         opened(self._data)
         state, lsn = click.get_current_context().with_resource(newest_state(self._data))
-        click.echo(f"broker is not running; state at LSN {lsn}", err=True)
+        why = _about_standby(self._data) or "broker is not running"
+        click.echo(f"{why}; state at LSN {lsn}", err=True)
         return state, lsn
 
 
@@ -89,10 +97,19 @@ def look(data: Path, request: dict[str, Any]) -> dict[str, Any]:
     return Looking(data).ask(request)
 
 
+def _about_standby(data: Path) -> str:
+    # Slow to import.
+    from daybook.client.standing_by import about_standby  # noqa: PLC0415
+
+    return about_standby(data)
+
+
 def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:
     """Send a request that only a running broker can carry out, and return its answer."""
     answer = reach(data, request)
     if answer is None:
+        if standby := _about_standby(data):
+            raise Failure(f"no broker runs on {data}: {standby}. Ask the node that leads")
         why = (
             ", so there are no connections"
             if REQUESTS[request["do"]].is_about_clients
@@ -147,15 +164,15 @@ def show_rows(
     columns += optional
     show_table(
         [heading(column) for column in columns],
-        [[_cell(row[column]) for column in columns] for row in rows],
+        [[_cell(row[column], column) for column in columns] for row in rows],
         optional=[heading(column) for column in optional],
     )
 
 
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+def _cell(value: Any, column: str) -> Any:
+    """Return a value of a column: numbers as they are, as the table sets them to the right."""
+    is_number = isinstance(value, int | float) and column not in NAMING
+    return value if is_number else cell(value, column)
 
 
 def add_commands(group: click.Group) -> None:
@@ -232,10 +249,11 @@ def _command(name: str, tag: str, row: type[Request], way: Way) -> click.Command
                 value = (
                     _filled(mark, way, given) if isinstance(mark, Attributes) else given[field.name]
                 )
-                request[field.name] = field.default if value in (None, ()) else value
+                request[field.name] = (
+                    field.default if value in (None, ()) else _given(marks[field.name][0], value)
+                )
         if way.table is not None:
-            is_paged = any(field.name == "offset" for field in fields)
-            _list(data, request, way.table, is_paged=is_paged, as_json=as_json)
+            show_listed(way.table, rows_of(data, request, way.table), as_json=as_json)
         else:
             change(data, way, as_json, **request)
 
@@ -244,6 +262,10 @@ def _command(name: str, tag: str, row: type[Request], way: Way) -> click.Command
         if field.name in marks:
             command = _parameter(field.name, *marks[field.name])(command)
     return click.command(name, help=help_of(row, way))(command)
+
+
+def _given(kind: Any, value: Any) -> Any:
+    return lone(kind, value) if isinstance(value, tuple) else value
 
 
 def _filled(mark: Attributes, way: Way, given: dict[str, Any]) -> dict[str, Any]:
@@ -264,19 +286,19 @@ def _parameter(
     """Return the decorator that adds an argument or options to a command."""
     if isinstance(mark, Attributes):
         return attribute_options(mark)
-    is_many = get_origin(kind) is tuple
-    each = get_args(kind)[0] if is_many else kind
+    many = is_many(kind)
+    each = (get_args(kind)[0] if get_origin(kind) is tuple else int) if many else kind
     if get_origin(kind) is dict:
         return click.argument(field, metavar=mark.metavar, nargs=-1, required=True, callback=_pairs)
     if isinstance(mark, Argument):
         parsed = click.IntRange(mark.least, mark.most) if kind is int else each
-        count = -1 if is_many else 1
+        count = -1 if many else 1
         return click.argument(field, type=parsed, metavar=mark.metavar, nargs=count)
     if kind is bool:
         return click.option(mark.flag, field, is_flag=True, help=mark.doc)
     parsed = click.Choice(mark.choices) if mark.choices else NUMBER if each is int else str
     return click.option(
-        mark.flag, field, type=parsed, multiple=is_many, required=mark.is_required,
+        mark.flag, field, type=parsed, multiple=many, required=mark.is_required,
         metavar=mark.metavar, help=mark.doc,
     )  # fmt: skip
 
@@ -293,21 +315,27 @@ def _pairs(
     return found
 
 
-def _list(
-    data: Path, request: dict[str, Any], table: Table, *, is_paged: bool, as_json: bool
-) -> None:
-    """Show all rows that the broker lists, page by page."""
-    about_clients = REQUESTS[request["do"]].is_about_clients
+def rows_of(data: Path, request: dict[str, Any], table: Table) -> list[dict[str, Any]]:
+    """Return all rows that the broker lists, page by page."""
+    row = REQUESTS[request["do"]]
+    about_clients = row.is_about_clients
+    is_paged = any(field.name == "offset" for field in msgspec.structs.fields(row))
     looking = Looking(data)
     rows: list[dict[str, Any]] = []
+    after: dict[str, Any] = {}
     offset: int | None = 0
     while offset is not None:
-        asked = request | {"offset": offset} if is_paged else request
+        asked = request | {"offset": offset} | after if is_paged else request
         page = demand(data, asked) if about_clients else looking.ask(asked)
         rows += page[table.key]
         offset = page.get("next_offset")
-    if table.named_by:
-        rows = on_host(rows, table.named_by)
+        # A broker of an earlier version has no cursors, and knows of none.
+        after = {"cursor": page["cursor"]} if page.get("cursor") else {}
+    return on_host(rows, table.named_by) if table.named_by else rows
+
+
+def show_listed(table: Table, rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Show the rows of a list, for people in the shape that is for them."""
     if table.shape is not None and not as_json:
         rows = [table.shape(row) for row in rows]
     show_rows(table.columns, rows, table.more, as_json=as_json)

@@ -6,27 +6,36 @@ They edit the users file; `show` also asks the running broker for its rules.
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from daybook.engine.names.names import qualified, wrong_with_host
+from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.journal.data_directory import USERS
+from daybook.server.administration.broker_requests import USER_TABLE, UserList
+from daybook.server.administration.broker_views import user_row
+from daybook.server.administration.units import cell
+from daybook.server.administration.views import right_in_words
 from daybook.tools.administration.broker_access import (
     URL_VARIABLE,
     broker_option,
     data_option,
+    is_elsewhere,
     reach,
 )
-from daybook.tools.administration.request_commands import json_option
+from daybook.tools.administration.request_commands import (
+    help_of,
+    json_option,
+    rows_of,
+    show_listed,
+)
 from daybook.tools.terminal.failures import Commands, Failure
 from daybook.tools.terminal.paths import PathThatIsNamed
 from daybook.tools.terminal.printing import show_json_pretty, show_table
 
 if TYPE_CHECKING:
     from daybook.server.users.users import Users
-
-USER_COLUMNS: Final = ("user", "roles", "hosts", "passcode", "scram", "token", "disabled")
 
 
 @click.group(cls=Commands)
@@ -216,44 +225,25 @@ def user_enable(login: str, users_file: Path | None, data: Path) -> None:
     _done(f"enabled user '{login}'", users)
 
 
-@user.command("list")
+@user.command("list", help=help_of(UserList))
 @users_option
-@data_option
+@broker_option
 @json_option
 def user_list(users_file: Path | None, data: Path, as_json: bool) -> None:
-    """List all users with their roles."""
-    users = _users(data, users_file)
-    rows = [user_row(users, login) for login in users.logins()]
-    if as_json:
-        show_json_pretty(rows)
-    elif rows:
-        told = [[_cell(column, row[column]) for column in USER_COLUMNS] for row in rows]
-        show_table(USER_COLUMNS, told)
+    """Show the users of a file; with --url those that a broker elsewhere has."""
+    if users_file is None and is_elsewhere():
+        rows = rows_of(data, {"do": "users"}, USER_TABLE)
+    else:
+        users = _users(data, users_file)
+        rows = [user_row(login, record) for login, record in sorted(users.records())]
+    if rows or as_json:
+        show_listed(USER_TABLE, rows, as_json=as_json)
     else:
         click.echo("there are no users; guest may log in from this machine", err=True)
 
 
-def user_row(users: "Users", login: str) -> dict[str, Any]:
-    """Return the description of a user, without secrets."""
-    found = users.find(login)
-    assert found is not None
-    return {
-        "user": login,
-        "roles": sorted(found.roles),
-        "hosts": sorted(found.hosts),
-        "passcode": bool(found.hash),
-        "scram": bool(found.scram),
-        "token": bool(found.token),
-        "disabled": found.disabled,
-    }
-
-
-def _cell(name: str, value: Any) -> Any:
-    if name == "hosts" and not value:
-        return "all"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return ", ".join(value) if isinstance(value, list) else value
+def _cell(name: str, value: Any) -> str:
+    return "all" if name == "hosts" and not value else cell(value) or "-"
 
 
 @user.command("remove")
@@ -335,6 +325,10 @@ def user_token(login: str, remove: bool, users_file: Path | None, data: Path) ->
 )
 @click.option("--queue", default=None, help="The same for one queue of the address.")
 @click.option(
+    "--permission", default=None, type=click.Choice(tuple(PERMISSIONS)),
+    help="Answer for this permission alone, in a sentence.",
+)  # fmt: skip
+@click.option(
     "--config", "config_file", type=PathThatIsNamed(exists=True, dir_okay=False, path_type=Path),
     help="By the rules of this file, instead of those of the running broker.",
 )  # fmt: skip
@@ -342,7 +336,7 @@ def user_token(login: str, remove: bool, users_file: Path | None, data: Path) ->
 @broker_option
 @json_option
 def user_show(
-    login: str, address: str, queue: str | None, config_file: Path | None,
+    login: str, address: str, queue: str | None, permission: str | None, config_file: Path | None,
     users_file: Path | None, data: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a user, its permissions at an address, and the source of each answer.
@@ -352,8 +346,10 @@ def user_show(
     users = _users(data, users_file)
     if users.find(login) is None and login != "guest":
         raise Failure(f"there is no user '{login}' in {users.path}")
-    known = user_row(users, login) if users.find(login) is not None else {"user": login}
+    found = users.find(login)
+    known = user_row(login, found) if found is not None else {"user": login}
     request = {"do": "rights", "user": login, "address": address, "queue": queue}
+    request |= {"permission": permission} if permission else {}
     if config_file is None:
         answer = reach(data, request)
         if answer is None:
@@ -365,8 +361,11 @@ def user_show(
     if as_json:
         show_json_pretty(known | {key: answer[key] for key in ("address", "queue", "permissions")})
         return
+    if permission:
+        click.echo(right_in_words(answer, answer["permissions"][0]))
+        return
     for name, value in known.items():
-        click.echo(f"{name + ':':<10}{_cell(name, value) or '-'}")
+        click.echo(f"{name + ':':<10}{_cell(name, value)}")
     if set(answer["roles"]) != set(known.get("roles", ())):
         click.echo("the running broker has other roles: send it SIGHUP", err=True)
     if not answer["has_rules"]:
@@ -401,7 +400,8 @@ def _by_file(users: "Users", config_file: Path, request: dict[str, Any]) -> dict
     permissions = Permissions(
         config.security_settings, users.roles(), config.wildcards.syntax, config.host_security
     )
-    return rights(permissions, request["user"], request["address"], request["queue"])
+    only = request.get("permission", "")
+    return rights(permissions, request["user"], request["address"], request["queue"], only)
 
 
 def _rules(row: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ Modules:
   auditors.
 - `crash_points`: Rehearsing a crash at the blocks of a real journal, on virtual copies.
 - `disks`: Disks that misbehave: power cuts, slow and full disks, and views of an earlier moment.
+- `failover`: Rehearsing the loss of nodes on a cluster of scratch brokers.
 - `reports`: The report of a drill: its structs, which are also its JSON, and its page.
 - `restore`: Running `daybook drill restore`: proves that the archive alone is enough to rebuild the
   broker.

@@ -27,14 +27,12 @@ from daybook.journal.data_directory import (
     BASE,
     CATALOGS,
     DATA_ID,
-    DERIVED,
     INDEX,
     JOURNAL,
     SNAPSHOTS,
     TABLES,
 )
 from daybook.journal.disk import RealDisk
-from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import data_id_of, segment_names
 from daybook.paging.catalogs.catalog_file import SUFFIX, CatalogFile
 from daybook.recovery.directory import why_foreign
@@ -43,11 +41,11 @@ from daybook.tools.drills.crash_points.points import points_of
 from daybook.tools.drills.reports import output as reports
 from daybook.tools.drills.reports.report import Finding, Report, Tried
 from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
+from daybook.tools.drills.scratch.copies import copy_data
 from daybook.tools.drills.scratch.server import Serving
-from daybook.tools.drills.scratch.startable import is_in_use, no_start, refuse_unstartable
-from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_space, workplace
+from daybook.tools.drills.scratch.startable import no_start
+from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, workplace
 from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.opening import opened
 from daybook.tools.terminal.printing import progress
 
 ABOUT: Final = "flipped bits in the files of a copy: found by verify, and refused or repaired"
@@ -95,7 +93,7 @@ def run(asked: Asked) -> Report:
     )  # fmt: skip
     with workplace(asked.keep) as folder:
         data = folder / "data"
-        _copy(asked.directory, data, report)
+        copy_data(asked.directory, [data], report, SPARE_TIMES)
         config = str(asked.config.resolve()) if asked.config is not None else ""
         serving = Serving(config, str(data), NO_RETENTION)
         furnish(serving, report)
@@ -113,27 +111,6 @@ def run(asked: Asked) -> Report:
     )
     reports.finish(report, time.monotonic() - begun)
     return report
-
-
-def _copy(source: Path, target: Path, report: Report) -> None:
-    """Copy the files that a start reads. Raises Failure, JournalError and OSError."""
-    with Pin(source):
-        refuse_unstartable(source, opened(source))
-        is_running = is_in_use(source)
-        folders = [JOURNAL, BASE]
-        folders += () if is_running else DERIVED
-        if is_running:
-            report.could_not.append("index, snapshots and catalogs: a broker runs on the directory")
-        paths = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
-        paths += [path for path in (source / DATA_ID,) if path.is_file()]
-        size = sum(path.stat().st_blocks * 512 for path in paths)
-        target.mkdir(parents=True, exist_ok=True)
-        need_space(target, SPARE_TIMES * size)
-        for path in paths:
-            place = target / path.relative_to(source)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place)
-        report.figures["bytes copied"] = f"{size:,}"
 
 
 def _flip_all(flipping: "_Flipping", deadline: float, advance: Callable[[int], None]) -> None:

@@ -30,6 +30,8 @@ TAIL_NAMES: Final = (
 
 MINUTES_MAX: Final = 366 * 24 * 60
 DELAY_MS_MAX: Final = 1000
+LEASE_S_MAX: Final = 3600
+LEASE_MS_MIN: Final = 1000
 
 
 class Amount(click.FloatRange):
@@ -140,7 +142,7 @@ def crash_points_command(
         path, flags["points"], drawn_seed(flags["seed"]), flags["minutes"],
         flags["jobs"] or drill.jobs_default(), flags["tails"] or TAIL_NAMES, flags["at"],
     )  # fmt: skip
-    output.give(drill.run(asked), html=flags["html"], as_json=flags["as_json"])
+    output.give(drill.run(asked), html=flags["html"], as_json=flags["as_json"], data=path)
 
 
 config_option = click.option(
@@ -192,7 +194,10 @@ def _campaign(name: str, flags: dict[str, Any]) -> None:
         name, flags["config"], flags["rounds"], flags["minutes"], drawn_seed(flags["seed"]),
         flags.get("delay_ms", 0.0), flags["keep"], flags["protocol"],
     )  # fmt: skip
-    output.give(drills.run(asked), html=flags["html"], as_json=flags["as_json"])
+    report = drills.run(asked)
+    output.give(
+        report, html=flags["html"], as_json=flags["as_json"], data=drills.data_of(flags["config"])
+    )
 
 
 @campaign_command("kill", 10)
@@ -267,7 +272,7 @@ def restore_command(
     asked = restore.Asked(
         archive, path, flags["config_file"], drawn_seed(flags["seed"]), flags["keep"]
     )
-    output.give(restore.run(asked), html=flags["html"], as_json=flags["as_json"])
+    output.give(restore.run(asked), html=flags["html"], as_json=flags["as_json"], data=path)
 
 
 @drill_group.command("bit-rot")
@@ -300,4 +305,52 @@ def bit_rot_command(
         path, flags["config"], flags["flips"], flags["minutes"], drawn_seed(flags["seed"]),
         flags["keep"],
     )  # fmt: skip
-    output.give(bit_rot.run(asked), html=flags["html"], as_json=flags["as_json"])
+    output.give(bit_rot.run(asked), html=flags["html"], as_json=flags["as_json"], data=path)
+
+
+@drill_group.command("failover")
+@click.argument("directory", required=False, metavar="[DATA]", type=DIRECTORY)
+@config_option
+@click.option(
+    "--rounds", type=click.IntRange(1), default=10, show_default=True, metavar="N",
+    help="How many mishaps: each kind comes once before one comes again.",
+)  # fmt: skip
+@click.option(
+    "--acks", default="", type=click.Choice(["", "one", "majority", "all"]),
+    metavar="one|majority|all",
+    help="Followers that have what is confirmed. Default: as configured, else majority.",
+)  # fmt: skip
+@click.option(
+    "--lease", "lease_s", type=Amount(LEASE_S_MAX), metavar="SECONDS",
+    help="The lease of the leader, 1 or more. Default: as configured, else 3.",
+)  # fmt: skip
+@click.option(
+    "--arbiter", type=click.Choice(["file", "etcd"]), default="file", show_default=True,
+    help="What decides who leads: a file, or an etcd that is started for the drill.",
+)  # fmt: skip
+@minutes_option
+@protocol_option
+@seed_option
+@keep_option
+@report_option
+@json_option
+def failover_command(directory: Path | None, **flags: Any) -> None:
+    """Lose, stop and restart the nodes of a cluster under load.
+
+    Three nodes of this installation with your configuration work on scratch data and loopback,
+    each with a copy of DATA; without it they begin empty. Clients know all addresses. The report
+    says how long it took after each mishap until a message was confirmed; the records of the
+    clients are compared with the journals of all nodes.
+    """
+    from daybook.tools.drills.failover import drill  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills.reports import output  # noqa: PLC0415 (slow to import)
+
+    lease_ms = round((flags["lease_s"] or 0) * 1000)
+    if lease_ms and lease_ms < LEASE_MS_MIN:
+        raise click.UsageError("--lease must be 1 second or more")
+    asked = drill.Asked(
+        directory, flags["config"], flags["rounds"], flags["minutes"], drawn_seed(flags["seed"]),
+        flags["acks"], lease_ms, flags["arbiter"], flags["keep"], flags["protocol"],
+    )  # fmt: skip
+    report = drill.run(asked)
+    output.give(report, html=flags["html"], as_json=flags["as_json"], data=directory)

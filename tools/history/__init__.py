@@ -20,6 +20,8 @@ Modules:
 - `replay`: Running `journal replay`: chooses messages of history, counts them, and sends them (ADR
   68).
 - `replay_channels`: How `journal replay` speaks to a broker: by STOMP or by AMQP 1.0.
+- `reports`: Running `journal reports`: the reports of verifications, audits and drills that are
+  kept.
 - `salvage`: Running `journal salvage`: makes a data directory from the sound parts of another.
 - `signing`: The commands `journal keygen` and `journal anchor`.
 - `stat`: Running `journal stat`: sizes of the segments, events by kind, and messages by queue.

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -21,11 +20,13 @@ from daybook.journal.errors import ArchiveError, JournalError
 from daybook.journal.pins import Pin
 from daybook.paging.snapshots.archived_snapshots import archived_lsns, restore_archived
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
+from daybook.recovery.readonly import opened, used_bytes
 from daybook.recovery.salvage.restoring import restore_archive
+from daybook.scratch_folders import scratch_folder
 from daybook.texts import moment
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.opening import opened, opened_archive, used_bytes
+from daybook.tools.terminal.opening import opened_archive
 from daybook.tools.terminal.printing import progress, show_json, show_table
 
 
@@ -83,9 +84,9 @@ def _verified_snapshots(archive: Archive, report: ArchiveReport) -> Iterator[Arc
     wrong."""
     disk = archive.listed_ranges()
     for lsn in archived_lsns(disk)[::-1]:
-        with TemporaryDirectory(prefix="daybook-verify-") as folder:
+        with scratch_folder("verify") as folder:
             try:
-                wrong = restore_archived(disk, lsn, bytes.fromhex(report.owner), Path(folder))
+                wrong = restore_archived(disk, lsn, bytes.fromhex(report.owner), folder)
             except (JournalError, IndexDamaged, IndexUnwritable) as error:
                 wrong = str(error)
         url = f"{archive.url}/{snapshot_name(lsn)}"

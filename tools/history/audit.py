@@ -3,35 +3,42 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
 import msgspec
 
-from daybook.engine.queues.queue import StoreError
 from daybook.history.audit.accounts import Account
-from daybook.history.audit.re_execution import Audit, Piece, Task, audit_piece, joined, tasks
+from daybook.history.audit.journal_audit import (
+    AuditAsked,
+    audited,
+    events_of,
+    report_of,
+    span,
+    summary,
+)
+from daybook.history.audit.re_execution import Audit, tasks
 from daybook.history.brokers import exchanges
 from daybook.history.brokers.journals import Journal
 from daybook.history.event_finder import EventFinder
-from daybook.history.initial_state import before_the_first
-from daybook.history.moments import last_lsn, lsn_at
+from daybook.history.reports.report import asked_here
 from daybook.history.verification.verify_work import Source
-from daybook.history.workers import carried_out, chosen_processes
-from daybook.journal.disk import Disk
+from daybook.history.workers import chosen_processes
 from daybook.journal.errors import NoJournal
-from daybook.journal.segments.segment import first_lsn_of, segment_names
-from daybook.paging.snapshots.base import BaseDamaged
-from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.fold import FoldError
+from daybook.journal.segments.segment import segment_names
 from daybook.texts import counted, printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
-from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.moments import Moment
-from daybook.tools.terminal.opening import archive_url, history, refuse_redacted, wants_archive
+from daybook.tools.terminal.kept_reports import keep_report
+from daybook.tools.terminal.opening import (
+    archive_url,
+    history,
+    lsn_of,
+    named_archive,
+    refuse_redacted,
+    wants_archive,
+)
 from daybook.tools.terminal.printing import progress, show_json, show_table
 
 BREACHES_SHOWN: Final = 50
@@ -40,8 +47,7 @@ MICROSECONDS: Final = 1_000_000
 
 
 def run_audit(ctx: click.Context, paths: Sequence[Path], flags: dict[str, Any]) -> None:
-    """Audit, and exit with 1 if anything is wrong. Raises Failure, click.UsageError and
-    JournalError."""
+    """Audit, and exit with 1 if anything is wrong. Raises DaybookError and click.UsageError."""
     if len(paths) == 1:
         found = _audit_of(ctx, paths[0], flags)
         show_json(as_json(found)) if flags["as_json"] else _show(found)
@@ -105,80 +111,33 @@ def _show_exchanges(told: exchanges.Exchanges) -> None:
 
 
 def _audit_of(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Audit:
-    """Audit one journal. Raises Failure, click.UsageError and JournalError."""
+    """Audit one journal. Raises DaybookError and click.UsageError."""
     disk, _, total = history(ctx, path, flags)
     if not segment_names(disk):
         raise NoJournal(f"there is no journal in {path}")
     refuse_redacted(path, "no decision that depends on them can be audited")
-    after, last = span(path, disk, flags["begin"], flags["end"])
+    begin, end = (lsn_of(disk, flags[name]) for name in ("begin", "end"))
+    asked = AuditAsked(
+        path, begin, end, wants_archive(ctx, flags), named_archive(ctx, flags),
+        int(flags["clock_tolerance"] * MICROSECONDS),
+    )  # fmt: skip
+    asker = asked_here(asked.command())
+    after, last = span(path, disk, begin, end)
     processes = chosen_processes(flags["processes"], total)
     pieces = tasks(
         path, disk, after, last, processes=processes, now=time.time_ns() // 1000,
-        tolerance=int(flags["clock_tolerance"] * MICROSECONDS),
+        tolerance=asked.tolerance,
     )  # fmt: skip
     archive = ""
     if wants_archive(ctx, flags):
         archive = archive_url(path, flags["url"], flags["config_file"])
     where = Source(path, archive) if processes > 1 else disk
-    found = audited(pieces, where, processes)
+    with progress("auditing", events_of(pieces)) as told:
+        found = audited(pieces, where, processes, told)
+    keep_report(path, report_of(found, asker))
     for note in found.notes:
         click.echo(note, err=True)
     return found
-
-
-def audited(pieces: list[Task], where: Source | Disk, processes: int) -> Audit:
-    """Audit pieces, by so many processes if `where` is not open. Raises Failure and
-    JournalError."""
-    results: dict[int, Piece] = {}
-    events = pieces[-1].last - pieces[0].after
-    try:
-        with (
-            TemporaryDirectory(prefix="daybook-audit-") as folder,
-            progress("auditing", events) as advance,
-        ):
-            work = [(at, audit_one, (where, task, Path(folder))) for at, task in enumerate(pieces)]
-            if processes > 1:
-                # The longest ones first, so that all processes end at about the same time.
-                work.sort(key=lambda each: pieces[each[0]].after - pieces[each[0]].last)
-            for at, piece in carried_out(work, min(processes, len(pieces)), advance):
-                results[at] = piece
-    except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError) as error:
-        raise Failure(str(error)) from error
-    return joined([results[at] for at in sorted(results)])
-
-
-def audit_one(
-    where: Source | Disk, task: Task, folder: Path, *, progress: Callable[[int], None]
-) -> Piece:
-    """Audit one piece, perhaps in a separate process. Raises the errors of `audit_piece`."""
-    if isinstance(where, Source):
-        with where.opened() as disk:
-            return audit_piece(task, disk, progress, folder)
-    return audit_piece(task, where, progress, folder)
-
-
-def span(path: Path, disk: Disk, begin: Moment | None, end: Moment | None) -> tuple[int, int]:
-    """Return the event whose state an audit begins with, and its last event. Raises Failure,
-    ExportError and JournalError."""
-    first, newest = first_lsn_of(disk), last_lsn(disk)
-    if newest < first:
-        raise Failure("nothing to audit: the journal has no events")
-    after = first - 1 if begin is None else _lsn_of(disk, begin)
-    last = newest if end is None else _lsn_of(disk, end)
-    if after < first - 1:
-        raise Failure(
-            f"the journal begins with event {first}, after event {after}; "
-            f"{before_the_first(path, disk)}"
-        )
-    if last > newest:
-        raise Failure(f"the journal ends with event {newest}, before event {last}")
-    if last <= after:
-        raise Failure(f"there is no event after {after} up to {last}: give moments in order")
-    return after, last
-
-
-def _lsn_of(disk: Disk, moment: Moment) -> int:
-    return lsn_at(disk, moment.time) if moment.time is not None else moment.lsn
 
 
 def as_json(found: Audit) -> dict[str, Any]:
@@ -216,16 +175,6 @@ def _show(found: Audit) -> None:
         if found.breach_count > BREACHES_SHOWN:
             click.echo(f"and {found.breach_count - BREACHES_SHOWN:,} more: --json", err=True)
     click.echo(summary(found))
-
-
-def summary(found: Audit) -> str:
-    """Return the result as a sentence."""
-    span_text = f"events {found.after + 1:,} to {found.last:,}"
-    if found.is_clean:
-        return f"{span_text}: every decision was allowed, and every message is accounted for"
-    count = "1 breach" if found.breach_count == 1 else f"{found.breach_count:,} breaches"
-    torn = sum(1 for each in found.accounts if each.difference)
-    return f"{span_text}: {count}, and {torn} accounts that do not balance"
 
 
 def _show_accounts(accounts: list[Account]) -> None:

@@ -1,11 +1,14 @@
 """Running `journal diff`: what changed between two moments."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
+from daybook.history.changes import changes
 from daybook.history.differences import KEYS, difference
+from daybook.history.event_finder import EventFinder
 from daybook.journal.disk import Disk
 from daybook.server.administration.overview import overview
 from daybook.texts import moment, printable
@@ -26,6 +29,8 @@ def run(
             f"the second moment (event {after.lsn}) is before the first (event {before.lsn})"
         )
     told = difference(_at(path, disk, before), _at(path, disk, after))
+    with closing(EventFinder(disk, path)) as finder:
+        told |= changes(path, finder, before.lsn, after.lsn)
     if flags["as_json"]:
         show_json(told)
     else:
@@ -63,12 +68,28 @@ def _show(told: dict[str, Any]) -> None:
             f"~ setting {change['key']} of match {printable(change['match'])}{when}: was "
             f"{_shown(change['from'])}, is {_shown(change['to'])}"
         )
+    _show_changes(told)
+    is_same = is_same and not told["changes"]
     if told["traffic"]:
         headings = tuple(key.replace("_", " ") for key in told["traffic"][0])
         click.echo("")
         show_table(headings, [tuple(row.values()) for row in told["traffic"]], "messages")
     elif is_same:
         click.echo("nothing changed")
+
+
+def _show_changes(told: dict[str, Any]) -> None:
+    """Show what was changed on the way, also what was changed back."""
+    if not told["changes"]:
+        return
+    click.echo("")
+    rows = [
+        (str(row["lsn"]), moment(row["time"]), row["kind"], row["text"], row["by"])
+        for row in told["changes"]
+    ]
+    show_table(("event", "time", "change", "what", "by"), rows)
+    if told["more_changes"]:
+        click.echo("there are more changes; `journal inspect` shows all", err=True)
 
 
 def _named(row: dict[str, Any], name: str) -> str:

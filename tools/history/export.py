@@ -18,13 +18,14 @@ from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of, first_lsn_of, segment_names
+from daybook.recovery.readonly import opened
 from daybook.recovery.signing.redaction import Redaction
 from daybook.recovery.signing.statements import noted_in
 from daybook.texts import printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
-from daybook.tools.terminal.opening import history, opened, refuse_redacted
+from daybook.tools.terminal.opening import history, refuse_redacted
 from daybook.tools.terminal.printing import progress, show_json
 
 

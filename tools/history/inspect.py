@@ -16,6 +16,7 @@ from daybook.client.control import is_running
 from daybook.engine.facts.events import KIND, SKIPPED
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
+from daybook.history.changes import Askers
 from daybook.history.descriptions import as_object, line
 from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first, what_is_missing
@@ -31,6 +32,7 @@ from daybook.journal.segments.stat import stat
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.server.administration import views
 from daybook.server.administration.overview import overview
+from daybook.server.process.slices import at_once
 from daybook.texts import moment, printable, without_redacted
 from daybook.tools.history.past_states import found, opened
 from daybook.tools.terminal.failures import Failure
@@ -61,8 +63,9 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     inspection = begun(path, finder, question, reads_names=flags["follow"], note=_note)
     follow = Following(disk, pin) if flags["follow"] else None
     found = inspection.events(proven=is_running(path), follow=follow)
+    askers = Askers(finder, grows=follow is not None)
     try:
-        told = _print(found, inspection.names, flags)
+        told = _print(found, inspection.names, askers, flags)
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -79,12 +82,12 @@ def _note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _print(found: Iterator[Event], names: Names, flags: dict[str, Any]) -> int:
+def _print(found: Iterator[Event], names: Names, askers: Askers, flags: dict[str, Any]) -> int:
     """Print events; return how many."""
     told = 0
     for event, last_lsn in islice(_runs(found, whole=flags["as_json"]), flags["limit"]):
         told += 1
-        print_line(_told(event, names, flags) + _up_to(event, last_lsn))
+        print_line(_told(event, names, askers, flags) + _up_to(event, last_lsn))
         if event.body and not flags["as_json"]:
             print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
     return told
@@ -158,10 +161,12 @@ def _note_beginning(path: Path, disk: Disk, question: Question) -> None:
             click.echo(f"note: {what_is_missing(path, disk)}", err=True)
 
 
-def _told(event: Event, names: Names, flags: dict[str, Any]) -> str:
+def _told(event: Event, names: Names, askers: Askers, flags: dict[str, Any]) -> str:
     if flags["as_json"]:
         return msgspec.json.encode(as_object(event, names, flags["redacted"])).decode()
-    return dim_with_kind(line(event, names, flags["redacted"]))
+    asked = askers.words(event)
+    told = line(event, names, flags["redacted"]) + (f"; {asked}" if asked else "")
+    return dim_with_kind(told)
 
 
 def _question(flags: dict[str, Any]) -> Question:
@@ -339,7 +344,7 @@ def _messages(state: State, name: str, limit: int) -> Iterator[dict[str, Any]]:
     """Yield messages of a queue, at most so many. Raises Failure if there is no such queue."""
     offset: int | None = 0
     while limit and offset is not None:
-        page = views.browse(state, name, offset=offset, limit=min(limit, views.PAGE_MAX))
+        page = at_once(views.browse(state, name, offset=offset, limit=min(limit, views.PAGE_MAX)))
         if isinstance(page, Refusal):
             raise Failure(page.text)
         yield from page["messages"]

@@ -16,16 +16,15 @@ from daybook.journal.errors import ArchiveError
 from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
+from daybook.recovery.readonly import opened, used_bytes
 from daybook.recovery.salvage.salvage import salvage
 from daybook.recovery.salvage.salvage_report import Missing, Report
 from daybook.texts import moment, printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import (
-    opened,
     opened_archive,
     refuse_redacted,
-    used_bytes,
     wants_archive,
 )
 from daybook.tools.terminal.printing import progress, show_json

@@ -56,7 +56,7 @@ def anchor_command(
         newest_anchor,
     )
     from daybook.journal.pins import Pin  # noqa: PLC0415 (slow to import)
-    from daybook.tools.terminal.opening import opened  # noqa: PLC0415 (slow to import)
+    from daybook.recovery.readonly import opened  # noqa: PLC0415 (slow to import)
 
     path = chosen(ctx, directory, data)
     ctx.with_resource(Pin(path))

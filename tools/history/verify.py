@@ -9,21 +9,35 @@ import click
 import msgspec
 
 from daybook.history.exports.export_verification import is_export
-from daybook.history.verification.catalog_verification import wrong_catalogs
+from daybook.history.reports.report import asked_here
 from daybook.history.verification.folding_ranges import Plan
 from daybook.history.verification.index_verification import copied_index
-from daybook.history.verification.signature_proof import Anchors, Proof, Proven, anchors_in
-from daybook.history.verification.verification import Verdict, verify_data
+from daybook.history.verification.journal_verification import (
+    VerifyAsked,
+    proof_of,
+    report_of,
+    verdict_on,
+)
+from daybook.history.verification.signature_proof import Proof, Proven
+from daybook.history.verification.verification import Verdict
 from daybook.history.verification.verify_state import VerifyState, default_path
 from daybook.history.verification.verify_work import Source
 from daybook.history.workers import chosen_processes
-from daybook.journal.data_directory import BASE, NOTARY, SNAPSHOTS
+from daybook.journal.data_directory import NOTARY
+from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of
-from daybook.recovery.directory import why_foreign
 from daybook.texts import moment
 from daybook.tools.history import export
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
-from daybook.tools.terminal.opening import archive_url, history, wants_archive
+from daybook.tools.terminal.kept_reports import keep_report
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.opening import (
+    archive_url,
+    history,
+    lsn_of,
+    named_archive,
+    wants_archive,
+)
 from daybook.tools.terminal.printing import progress, show_json
 
 
@@ -32,25 +46,53 @@ def run(
 ) -> None:
     """Verify, and exit with 1 if anything is wrong, EXIT_DERIVED if only derived files are. Raises
     JournalError."""
-    keys, anchors = _proofs(flags)
+    asked = VerifyAsked(
+        path, with_index, one_by_one, bool(flags["resume"] or flags["state_file"]),
+        wants_archive(ctx, flags), flags["processes"], named_archive(ctx, flags),
+        tuple(flags["public_keys"]), tuple(flags["anchors"]), flags["data_id"] or "",
+    )  # fmt: skip
+    if flags["begin"] is not None and (why := asked.why_not_from()):
+        raise click.UsageError(f"{why}: give one of them")
+    keys, anchors = proof_of(asked)
+    if is_export(path) and flags["begin"] is not None:
+        raise click.UsageError(
+            "--from is for a data directory, and this is an export; leave it out"
+        )
     if is_export(path):
-        export.verify(path, keys, anchors, data_id=flags["data_id"] or "", as_json=flags["as_json"])
+        export.verify(path, keys, anchors, data_id=asked.data_id, as_json=flags["as_json"])
         return
+    asker = asked_here(asked.command())
+    verdict, asked = _verdict(ctx, asked, Proof(keys, anchors, path / NOTARY), flags)
+    if flags["as_json"]:
+        show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
+    else:
+        _show_verdict(verdict)
+    keep_report(path, report_of(verdict, msgspec.structs.replace(asker, command=asked.command())))
+    if not verdict.ok:
+        sys.exit(EXIT_DERIVED if verdict.is_journal_ok else EXIT_WRONG)
+
+
+def _verdict(
+    ctx: click.Context, asked: VerifyAsked, proof: Proof, flags: dict[str, Any]
+) -> tuple[Verdict, VerifyAsked]:
+    """Verify, and keep what was found sound; return what was asked with the event to begin with,
+    too. Raises JournalError."""
     state: VerifyState | None = None
-    with copied_index(path) if with_index else nullcontext() as index:
-        disk, _, total = history(ctx, path, flags)
+    path = asked.path
+    with copied_index(path) if asked.with_index else nullcontext() as index:
+        disk, _, total = history(ctx, path, flags, whole=True)
         data_id = data_id_of(disk)
-        if flags["resume"] or flags["state_file"] is not None:
+        # A time before all events is one of the first segment.
+        asked = msgspec.structs.replace(asked, begin=_begin_of(disk, flags["begin"]))
+        if asked.resumes:
             state = _state(path, flags["state_file"], data_id)
-        proof = Proof(keys, anchors, path / NOTARY) if keys or anchors else None
-        processes = chosen_processes(flags["processes"], total)
+        processes = chosen_processes(asked.processes, total)
         plan = Plan(_source(ctx, path, flags), processes, state)
         try:
             with progress("verifying", 2 * total) as advance:
-                verdict = verify_data(
-                    disk, advance, one_by_one=one_by_one, base=path / BASE, index=index,
-                    snapshots=path / SNAPSHOTS if with_index else None,
-                    plan=plan if processes > 1 or state is not None else None, proof=proof,
+                verdict = verdict_on(
+                    asked, disk, advance, index=index, proof=proof if proof.is_wanted else None,
+                    plan=plan if processes > 1 or state is not None else None,
                 )  # fmt: skip
         except KeyboardInterrupt:
             if state is not None:
@@ -62,19 +104,13 @@ def run(
             _keep(state)
             raise
         _keep(state)
-    if with_index and verdict.report.ok:
-        for wrong in wrong_catalogs(path, disk):
-            verdict.catalogs_compared += 1
-            verdict.derived += [wrong] if wrong else []
-    if verdict.report.ok and (foreign := why_foreign(path, data_id.hex())):
-        verdict.wrong.append(foreign)
-    verdict.wrong += export.why_another(data_id.hex(), flags["data_id"] or "")
-    if flags["as_json"]:
-        show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
-    else:
-        _show_verdict(verdict)
-    if not verdict.ok:
-        sys.exit(EXIT_DERIVED if verdict.is_journal_ok else EXIT_WRONG)
+    verdict.wrong += export.why_another(data_id.hex(), asked.data_id)
+    return verdict, asked
+
+
+def _begin_of(disk: Disk, moment: Moment | None) -> int:
+    """Return the event to begin with, 0 for all of them."""
+    return 0 if moment is None else lsn_of(disk, moment) or 1
 
 
 def _keep(state: VerifyState | None) -> None:
@@ -90,20 +126,6 @@ def _state(path: Path, file: Path | None, data_id: bytes) -> VerifyState:
     if state.note:
         click.echo(state.note, err=True)
     return state
-
-
-def _proofs(flags: dict[str, Any]) -> tuple[list[bytes], Anchors]:
-    """Read the keys and anchors that must prove history. Raises DaybookError, OSError."""
-    keys = []
-    if flags["public_keys"]:
-        # Slow to load, and only needed with a key.
-        from daybook.recovery.signing.signing_keys import load_public  # noqa: PLC0415
-
-        keys = [load_public(file) for file in flags["public_keys"]]
-    anchors = anchors_in(flags["anchors"])
-    if flags["data_id"]:
-        anchors.leave_out_others(flags["data_id"])
-    return keys, anchors
 
 
 def _source(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Source:
@@ -141,8 +163,10 @@ def _show_verdict(verdict: Verdict) -> None:
     for note in verdict.notes:
         click.echo(f"note: {note}")
     if verdict.proven is not None:
-        _show_proven(verdict.proven, report.last_lsn)
-    if verdict.ok and not verdict.folded_lsn and report.first_lsn > 1:
+        _show_proven(verdict.proven, report.last_lsn, verdict.begun_at)
+    if verdict.ok and verdict.begun_at:
+        click.secho(f"intact from event {verdict.begun_at} on", fg="green")
+    elif verdict.ok and not verdict.folded_lsn and report.first_lsn > 1:
         click.echo(
             f"last hash {report.last_hash}; not folded: these segments come from an archive, and "
             f"history before LSN {report.first_lsn} is not among them"
@@ -172,7 +196,7 @@ def _show_verdict(verdict: Verdict) -> None:
         )
 
 
-def _show_proven(proven: Proven, last_lsn: int) -> None:
+def _show_proven(proven: Proven, last_lsn: int, begun_at: int) -> None:
     """Print how far history is proven, and the events without proof."""
     if proven.signatures:
         click.echo(
@@ -194,9 +218,11 @@ def _show_proven(proven: Proven, last_lsn: int) -> None:
     if proven.anchors_unchecked:
         click.echo(export.unchecked(proven.anchors_unchecked))
     if proven.anchors_before:
+        older = f"{proven.anchors_before} anchors are older than"
         click.echo(
-            f"{proven.anchors_before} anchors are older than the journal; --with-archive compares "
-            "them, too"
+            f"{older} event {begun_at}, and were not compared"
+            if begun_at
+            else f"{older} the journal; --with-archive compares them, too"
         )
     if proven.anchors_of_others:
         click.echo(export.of_others(proven.anchors_of_others))

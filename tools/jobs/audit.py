@@ -17,9 +17,10 @@ from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.pipeline.engines import Engine
 from daybook.pipeline.jobs.audit import NUMBERS, Account, Audit, Extent, Fault, audit, extent
-from daybook.pipeline.selection import EPOCH, Selection
+from daybook.pipeline.selection import Selection
 from daybook.recovery.fold import FoldError
 from daybook.texts import moment
+from daybook.times import EPOCH
 from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import (
     Output,

@@ -122,7 +122,8 @@ def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -
     """Return data directory and archive of segments, "" for none. Raises JournalError."""
     # Slow to import.
     from daybook.journal.errors import ArchiveError  # noqa: PLC0415
-    from daybook.tools.terminal.opening import note_redaction, opened, opened_archive  # noqa: PLC0415
+    from daybook.recovery.readonly import opened  # noqa: PLC0415
+    from daybook.tools.terminal.opening import note_limits, opened_archive  # noqa: PLC0415
 
     unnamed = directory is None and flags["data"] is None
     if flags["parquet"] and unnamed:
@@ -135,7 +136,7 @@ def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -
     if not alone:
         # A question that reads no history would not report that there is none.
         opened(path)
-        note_redaction(path)
+        note_limits(path)
     if not archived:
         return str(path), ""
     archive = opened_archive(path, flags["url"], flags["config_file"])

@@ -13,7 +13,7 @@ from daybook.pipeline.engines import History
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import SelectionError
 from daybook.pipeline.sql.asking import Asking
-from daybook.pipeline.sql.planning import SqlError, explained
+from daybook.pipeline.sql.errors import SqlError, explained
 from daybook.tools.sql.output import write
 from daybook.tools.terminal.exit_codes import EXIT_BAD_USE
 

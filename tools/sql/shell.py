@@ -27,10 +27,10 @@ from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 from daybook.engine.facts.events import BY_NAME as KINDS
 from daybook.errors import describe
 from daybook.journal.errors import JournalError
-from daybook.pipeline.schema import BY_NAME as COLUMNS
 from daybook.pipeline.sql.asking import Asking
-from daybook.pipeline.sql.planning import Catalog, SqlError
-from daybook.pipeline.views import EVENTS, MILESTONES, VIEWS
+from daybook.pipeline.sql.errors import SqlError
+from daybook.pipeline.sql.planning import Catalog
+from daybook.pipeline.sql.tables import TABLES, columns_of
 from daybook.tools.sql.forms import FORMAT_OF
 from daybook.tools.sql.output import write
 from daybook.tools.terminal.printing import show_table
@@ -46,10 +46,6 @@ KEYWORDS: Final = (
     "DESC", "INTERVAL", "count(*)", "sum(", "min(", "max(", "avg(", "quantile_cont(", "now()",
     "date_trunc(", "DESCRIBE", "SUMMARIZE",
 )  # fmt: skip
-DESCRIPTIONS: Final = {
-    EVENTS: "one row for each event",
-    MILESTONES: "restarts, and events of queues and addresses as a whole",
-} | {view.name: view.doc for view in VIEWS}
 HELP: Final = """\
 Write a question in SQL and end it with a semicolon; Tab completes, Ctrl-C ends a question.
 
@@ -65,8 +61,8 @@ class Words(Completer):
     """Completes tables, columns, kinds of events, keywords and commands of the shell."""
 
     def __init__(self, catalog: Catalog) -> None:
-        columns = {name for table in DESCRIPTIONS for name, _ in catalog.columns(table)}
-        self._words: Final = (*DESCRIPTIONS, *sorted(columns), *KEYWORDS)
+        columns = {name for table in TABLES for name, _ in catalog.columns(table)}
+        self._words: Final = (*TABLES, *sorted(columns), *KEYWORDS)
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -93,7 +89,7 @@ class Words(Completer):
             found = [each for each in COMMANDS if each.startswith(name)]
             yield from (Completion(each, -len(name)) for each in found)
         elif name == ".schema":
-            found = [each for each in DESCRIPTIONS if each.startswith(argument)]
+            found = [each for each in TABLES if each.startswith(argument)]
             yield from (Completion(each, -len(argument)) for each in found)
 
 
@@ -167,24 +163,16 @@ class Shell:
 
     def tables(self, argument: str) -> None:
         """Show tables and views."""
-        show_table(("table", "what it has"), sorted(DESCRIPTIONS.items()))
+        show_table(("table", "what it has"), sorted(TABLES.items()))
 
     def schema(self, argument: str) -> None:
         """Show the columns of a table."""
         table = argument.strip('"').lower()
-        if table not in DESCRIPTIONS:
-            names = ", ".join(sorted(DESCRIPTIONS))
+        if table not in TABLES:
+            names = ", ".join(sorted(TABLES))
             click.echo(f"name one of these: .schema {names}", err=True)
             return
-        docs = {name: column.doc for name, column in COLUMNS.items()}
-        for view in VIEWS:
-            if view.name == table:
-                docs = {column.name: column.doc for column in view.columns}
-        columns = self._asking.catalog.columns(table)
-        show_table(
-            ("column", "type", "what it is"),
-            [(name, _short(kind), docs[name]) for name, kind in columns],
-        )
+        show_table(("column", "type", "what it is"), columns_of(self._asking.catalog, table))
 
     def output(self, argument: str) -> None:
         """Write answers to a file from now on, or show them again."""
@@ -203,10 +191,6 @@ COMMANDS: Final[dict[str, Callable[[Shell, str], None] | None]] = {
     ".help": Shell.help, ".tables": Shell.tables, ".schema": Shell.schema,
     ".output": Shell.output, ".quit": None,
 }  # fmt: skip
-
-
-def _short(kind: str) -> str:
-    return "TIMESTAMPTZ" if kind == "TIMESTAMP WITH TIME ZONE" else kind
 
 
 def _keys() -> KeyBindings:

@@ -13,6 +13,7 @@ Modules:
   which output.
 - `interruption`: Ctrl-C for a command that speaks to a peer: it ends between two steps, never
   within one.
+- `kept_reports`: Keeping the report of a command in the data directory that it is about.
 - `layout`: Computes the widths of the columns of a table on a terminal; pure arithmetic on texts.
 - `memory_option`: The option --memory: how much the embedded SQL engine may take before work goes
   to disk.
@@ -23,7 +24,7 @@ Modules:
 - `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for
   each row.
-- `times`: Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
+- `times`: Options with times that users write (`daybook.times`).
 - `version_option`: The option --version of the command lines. Reading the version takes longer than
   the rest.
 """

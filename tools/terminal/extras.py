@@ -1,5 +1,6 @@
 """The error for a missing package that belongs to one of Daybook's extras."""
 
+from importlib.util import find_spec
 from typing import Final
 
 from daybook.journal.extras import install_command
@@ -11,6 +12,13 @@ EXTRA: Final = {
     "starlette": "console", "uvicorn": "console", "jinja2": "console",
 }  # fmt: skip
 """The extra of Daybook that installs a package."""
+
+
+def why_missing(extra: str) -> str:
+    """Return what to do for an extra that is not installed, "" for one that is."""
+    packages = [package for package, of in EXTRA.items() if of == extra]
+    missing = next((each for each in packages if find_spec(each) is None), "")
+    return f"this needs {missing}; install it with: {install_command(extra)}" if missing else ""
 
 
 def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:

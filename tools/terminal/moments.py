@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from daybook.times import parse_time
 from daybook.tools.terminal.numbers import NUMBER
-from daybook.tools.terminal.times import parse_time
 
 
 class Moment(NamedTuple):
@@ -30,7 +30,7 @@ class MomentType(click.ParamType[Moment]):
             return Moment(NUMBER.convert(value, param, ctx))
         try:
             return Moment(0, parse_time(value, datetime.now(UTC)))
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             raise click.BadParameter(f"{error}; or give an LSN, like 4711", param=param) from error
 
 

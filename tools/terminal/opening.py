@@ -5,34 +5,20 @@ from typing import Any, Final
 
 import click
 
+from daybook.client.standing_by import about_standby
+from daybook.history.moments import lsn_at
+from daybook.history.verification.verify_work import Source
 from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import ARCHIVE, CONFIG
-from daybook.journal.disk import Disk, RealDisk
-from daybook.journal.errors import ArchiveError, NoJournal
+from daybook.journal.disk import Disk
 from daybook.journal.pins import Pin
-from daybook.journal.segments.segment import first_lsn_of, segment_names
-from daybook.recovery.readonly import journal_disk
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.server.config_keys.toml_source import TomlError, read_toml
-from daybook.texts import printable
 from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import Moment
 
 CONFIG_SECTION: Final = "journal"
 CONFIG_KEY: Final = "archive-directory"
-
-
-def opened(path: Path) -> RealDisk:
-    """Open the disk of a data directory's journal, whose segments must all be files. Raises
-    NoJournal."""
-    disk = journal_disk(path)
-    for name in segment_names(disk):
-        if not (disk.path / name).is_file():
-            raise NoJournal(
-                f"{disk.path / name} is not a file, but has the name of a segment; move it "
-                f"away, and "
-                "restore the segment of that name from a backup if there was one"
-            )
-    return disk
 
 
 def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Archive:
@@ -59,36 +45,42 @@ def wants_archive(ctx: click.Context, flags: dict[str, Any]) -> bool:
     return flags["with_archive"] or click.core.ParameterSource.COMMANDLINE in named
 
 
-def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk, Pin, int]:
+def named_archive(ctx: click.Context, flags: dict[str, Any]) -> str:
+    """Return the archive that the command names, "" for the default one."""
+    is_named = ctx.get_parameter_source("url") is click.core.ParameterSource.COMMANDLINE
+    return flags["url"] or "" if is_named else ""
+
+
+def lsn_of(disk: Disk, moment: Moment | None) -> int | None:
+    """Return the event of a moment. Raises JournalError."""
+    if moment is None:
+        return None
+    return lsn_at(disk, moment.time) if moment.time is not None else moment.lsn
+
+
+def history(
+    ctx: click.Context, path: Path, flags: dict[str, Any], *, whole: bool = False
+) -> tuple[Disk, Pin, int]:
     """Open the history for a command: the live journal, after the archive if one is asked for.
 
-    Also return the pin that protects the live journal until the command ends, and the number of
-    bytes to read. Raises JournalError and click.UsageError.
+    With `whole`, it has what the cluster of a node has not confirmed, too. Also return the pin that
+    protects the live journal until the command ends, and the number of bytes to read. Raises
+    JournalError and click.UsageError.
     """
     pin = ctx.with_resource(Pin(path))
-    note_redaction(path)
-    live = opened(path)
-    total = used_bytes(live)
-    if not wants_archive(ctx, flags):
-        return live, pin, total
-    archive = opened_archive(path, flags["url"], flags["config_file"])
-    if not archive.entries() and (flags["url"] or first_lsn_of(live) > 1):
-        # Without the archive the command would prove less than was asked for.
-        raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
-    return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
+    note_limits(path)
+    is_wanted = wants_archive(ctx, flags)
+    archive = archive_url(path, flags["url"], flags["config_file"]) if is_wanted else ""
+    source = Source(path, archive)
+    disk, total = ctx.with_resource(source.measured(is_named=bool(flags["url"]), whole=whole))
+    return disk, pin, total
 
 
-def note_redaction(path: Path) -> None:
-    """Print on standard error which parts an export lacks. Raises ExportError and OSError."""
-    redacted = redacted_in(path)
-    if redacted.parts:
-        parts = " and ".join(redacted.parts)
-        names = ", ".join(printable(name) for _, name in redacted.shown)
-        but = f", but for messages of {names} that are not large" if names else ""
-        click.echo(
-            f"note: {parts} were left out of this export{but}; it has only their hashes",
-            err=True,
-        )
+def note_limits(path: Path) -> None:
+    """Print on standard error which parts an export lacks, and how far a standby is behind. Raises
+    ExportError and OSError."""
+    for note in filter(None, (redacted_in(path).note, about_standby(path))):
+        click.echo(f"note: {note}", err=True)
 
 
 def refuse_redacted(path: Path, what: str) -> None:
@@ -123,8 +115,3 @@ def _configured(path: Path, config_file: Path | None) -> str:
             f"{file}: there is no {CONFIG_KEY} in [{CONFIG_SECTION}]; name it, or use --archive"
         )
     return value
-
-
-def used_bytes(disk: RealDisk) -> int:
-    """Return the bytes to read; too many by the reserved space of the newest segment."""
-    return sum((disk.path / name).stat().st_size for name in segment_names(disk))

@@ -214,7 +214,7 @@ def bare_at(headers: bytes) -> tuple[int, int]:
     """
     at, end = PREFIX, len(headers)
     annotations = at
-    while at < end and not _is_bare(headers, at):
+    while at < end and not is_bare(headers, at):
         code, value = begin_of(headers, at, end)
         if code > MESSAGE_ANNOTATIONS:
             break
@@ -224,7 +224,7 @@ def bare_at(headers: bytes) -> tuple[int, int]:
     return annotations, at
 
 
-def _is_bare(headers: bytes, at: int) -> bool:
+def is_bare(headers: bytes, at: int) -> bool:
     """Return quickly whether a section belongs to the bare message, as most senders encode it."""
     if at + 2 >= len(headers) or headers[at] != DESCRIBED or headers[at + 1] != 0x53:
         return False
@@ -258,6 +258,11 @@ def annotations_of(headers: bytes) -> dict[Any, Any]:
         return {}
     found: dict[Any, Any] = Reader(headers, begin_of(headers, at, bare)[1], bare).value()
     return found
+
+
+def has_footer(headers: bytes) -> bool:
+    """Whether a message has a footer."""
+    return _tail_bytes(headers) > 0
 
 
 def _tail_bytes(headers: bytes) -> int:

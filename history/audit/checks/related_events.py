@@ -17,7 +17,7 @@ from daybook.engine.settings.setting_keys import PAGE
 from daybook.engine.state.sizes import size_of
 from daybook.history.audit import rules
 from daybook.history.audit.context import STARTS, AuditContext
-from daybook.history.audit.feature_levels import BASIS
+from daybook.history.audit.feature_levels import BASIS, decider_of
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 
@@ -203,4 +203,18 @@ def _paging(context: AuditContext, row: Row, *, is_expected: bool) -> Wrong | No
         # The content of messages that are not persistent is perhaps not journaled.
         why = f"address '{address.name}' has {size} bytes, and the event says {decoded.bytes}"
         return rules.PAGING, why, ()
+    return None
+
+
+# ---- brokers
+
+
+@checks(events.BROKER_STARTED)
+def broker_started(context: AuditContext, row: Row) -> Wrong | None:
+    """Check that a broker of a cluster leads in an epoch that is newer than all before."""
+    epoch = decider_of(context.lsn, context.detail).epoch
+    before = context.last_leader()
+    if epoch and epoch <= before.epoch:
+        why = f"it leads in epoch {epoch}, and the broker of event {before.start} did in"
+        return rules.EPOCHS, f"{why} {before.epoch}", (before.start,)
     return None

@@ -270,6 +270,15 @@ def transfer_frames(
     return _cut(channel, fields, _uint(handle), b"".join(parts), max_frame_size)
 
 
+def is_plain(said: Transfer) -> bool:
+    """Say whether `transfer_frames` can write a transfer: it has a whole message, and says no more
+    than most do."""
+    return not (
+        said.more or said.message_format != 0 or said.rcv_settle_mode is not None
+        or said.state is not None or said.resume or said.aborted or said.batchable
+    )  # fmt: skip
+
+
 class TransferHeads:
     """Writes the bytes in front of the message in most frames of a link by which the peer receives:
     they differ in their size, and in the number and the tag of the delivery. The tag has 16 bytes:

@@ -1,5 +1,5 @@
-"""The certificate of an acceptor or a connector, and what its peers must show: files in, a TLS
-context out.
+"""The certificate of an acceptor, a connector or a node of a cluster, and what its peers must
+show: files in, a TLS context out.
 
 Everything is read and checked before the new context replaces the old one, so that a bad
 certificate never ends what works. Fault model: files may be missing, unreadable, damaged, mixed up,
@@ -18,12 +18,14 @@ from daybook.errors import DaybookError
 from daybook.server.config_keys.acceptor_config import OPTIONAL, REQUIRED, VERSIONS, AcceptorConfig
 from daybook.server.configuration.config import Config
 from daybook.server.configuration.connector_config import ConnectorConfig
+from daybook.server.configuration.replication_config import ReplicationConfig
+from daybook.server.network.layers.der import Holder, element, fields_of, first_of, holder_of
 
 EXPIRES_SOON_SECONDS: Final = 14 * 24 * 3600
 FILE_BYTES_MAX: Final = 1 << 20
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _DEMANDS: Final = {OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
-_SEQUENCE: Final = 0x30
+_VALIDITY: Final = 3
 _END_POINT_HASHES: Final = {
     # MD5 and SHA-1 with RSA, and SHA-1 with ECDSA, stand for SHA-256 (RFC 5929, 4.1).
     "2a864886f70d010104": "sha256",
@@ -38,7 +40,6 @@ _END_POINT_HASHES: Final = {
     "2a8648ce3d040304": "sha512",
 }
 """The hash of a certificate that binds logins to it, by the algorithm of its signature."""
-_VERSION_TAG: Final = 0xA0
 _UTC_TIME: Final = 0x17
 
 assert set(_VERSIONS) == set(VERSIONS)
@@ -60,10 +61,21 @@ class Identity:
         self.context: Final = _context(config)
         _load_pair(self.context, certificate, key)
         self.end_point: Final = end_point(text)
+        self.holder: Final = holder(text)
         if config.client_certificates in _DEMANDS:
             self.context.verify_mode = _DEMANDS[config.client_certificates]
             _trust(self.context, config.client_ca, "client-ca")
         self._key: Final = key
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the certificate is still valid; less than 0 if it expired."""
+        return self.expires - time.time()
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether it is time to renew the certificate, or too late."""
+        return self.seconds_left < EXPIRES_SOON_SECONDS
 
     @property
     def is_expired(self) -> bool:
@@ -84,7 +96,8 @@ class Identity:
 
 
 def check(config: Config) -> None:
-    """Read the certificates of all acceptors and connectors. Raises TlsError."""
+    """Read the certificates of all acceptors and connectors, and of the console. Raises
+    TlsError."""
     for acceptor in config.acceptors:
         if acceptor.tls:
             try:
@@ -97,6 +110,22 @@ def check(config: Config) -> None:
                 client_context(connector)
             except TlsError as error:
                 raise TlsError(f"connector {connector.name!r}: {error}") from None
+    if config.replication is not None:
+        try:
+            _check_node(config.replication)
+        except TlsError as error:
+            raise TlsError(f"replication: {error}") from None
+    if config.console.listen and config.console.certificate:
+        try:
+            check_pair(Path(config.console.certificate), Path(config.console.private_key))
+        except TlsError as error:
+            raise TlsError(f"console: {error}") from None
+
+
+def check_pair(certificate: Path, key: Path) -> None:
+    """Read the files of a console. Raises TlsError."""
+    validity(_read(certificate, "certificate"), str(certificate))
+    _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
 
 
 def client_context(config: ConnectorConfig) -> ssl.SSLContext:
@@ -115,6 +144,24 @@ def client_context(config: ConnectorConfig) -> ssl.SSLContext:
         validity(_read(certificate, "certificate"), str(certificate))
         _load_pair(context, certificate, key)
     return context
+
+
+def _check_node(config: ReplicationConfig) -> None:
+    if config.listen.tls:
+        _check_both(config.certificate, config.key, config.authority, "authority")
+    if any(each.startswith("https:") for each in config.endpoints):
+        files = (config.etcd_certificate, config.etcd_key, config.etcd_authority)
+        _check_both(*files, "etcd-authority")
+
+
+def _check_both(certificate: str, key: str, authority: str, name: str) -> None:
+    """Read what one side shows, and what it accepts, if there is any. Raises TlsError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if certificate:
+        validity(_read(Path(certificate), "certificate"), certificate)
+        _load_pair(context, Path(certificate), Path(key))
+    if authority:
+        _trust(context, authority, name)
 
 
 def _context(config: AcceptorConfig) -> ssl.SSLContext:
@@ -206,62 +253,43 @@ def _day(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _first_of(pem: str) -> str:
-    """Return the first certificate of a text, "" if there is none."""
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    start = pem.find(begin)
-    stop = pem.find(end, start)
-    return pem[start : stop + len(end)] if start >= 0 and stop >= 0 else ""
-
-
 def validity(pem: str, name: str) -> tuple[float, float]:
     """Return from when until when the first certificate of a text is valid. Raises TlsError."""
-    text = _first_of(pem)
+    text = first_of(pem)
     if not text:
         raise TlsError(f"{name} has no certificate in PEM format")
     try:
         der = ssl.PEM_cert_to_DER_cert(text)
-        _, inside, _ = _element(der, 0)
-        _, at, _ = _element(der, inside)
-        tag, _, after = _element(der, at)
-        if tag == _VERSION_TAG:
-            at = after
-        for _ in range(3):  # serial number, signature, issuer
-            _, _, at = _element(der, at)
-        _, first, _ = _element(der, at)
-        _, _, second = _element(der, first)
+        _, first, _ = element(der, fields_of(der)[_VALIDITY])
+        _, _, second = element(der, first)
         return _time(der, first), _time(der, second)
     except (ValueError, IndexError):
         raise TlsError(f"{name}: the certificate is damaged") from None
 
 
+def holder(pem: str) -> Holder:
+    """Return the holder of the first certificate of a text, which OpenSSL has accepted; nobody if
+    it says that in an unknown way."""
+    try:
+        return holder_of(ssl.PEM_cert_to_DER_cert(first_of(pem)))
+    except (ValueError, IndexError):
+        return Holder("", "", ())
+
+
 def end_point(pem: str) -> bytes:
     """Return the hash of the first certificate of a text, which OpenSSL has accepted: the data of
     `tls-server-end-point`. Empty where the signature of the certificate names no single hash."""
-    der = ssl.PEM_cert_to_DER_cert(_first_of(pem))
-    _, inside, _ = _element(der, 0)
-    _, _, after = _element(der, inside)
-    _, algorithm, _ = _element(der, after)
-    _, at, stop = _element(der, algorithm)
+    der = ssl.PEM_cert_to_DER_cert(first_of(pem))
+    _, inside, _ = element(der, 0)
+    _, _, after = element(der, inside)
+    _, algorithm, _ = element(der, after)
+    _, at, stop = element(der, algorithm)
     name = _END_POINT_HASHES.get(der[at:stop].hex())
     return hashlib.new(name, der).digest() if name is not None else b""
 
 
-def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Return tag, beginning and end of the contents of an element of ASN.1 in DER."""
-    length = der[at + 1]
-    start = at + 2
-    if length & 0x80:
-        count = length & 0x7F
-        length = int.from_bytes(der[start : start + count])
-        start += count
-    if start + length > len(der):
-        raise ValueError(at)
-    return der[at], start, start + length
-
-
 def _time(der: bytes, at: int) -> float:
-    tag, start, stop = _element(der, at)
+    tag, start, stop = element(der, at)
     text = der[start:stop].decode("ascii")
     if tag == _UTC_TIME:
         # RFC 5280, 4.1.2.5.1: two digits of the year, from 1950 to 2049.

@@ -1,11 +1,14 @@
 """Filters on a real broker: subscriptions, durable ones over a kill, queues, and errors."""
 
+import shlex
 import subprocess
 
 import pytest
 
 from tests.interop.using import journal, run
 from tests.interop.wire import Wire
+from tests.meta import tree
+from tests.support.brokers.console import commands_of
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -114,3 +117,11 @@ def test_what_is_wrong_is_said(
         wire.send("SUBSCRIBE", id="s", destination="/topic/cars", **headers)
         frame = wire.expect("ERROR")
         assert part in frame.headers["message"] + frame.body.decode()
+
+
+def test_a_wrong_filter_is_refused_as_the_page_says(shared_broker: BrokerProcess) -> None:
+    page = (tree.ROOT / "docs" / "filters.md").read_text("utf-8")
+    (shown,) = commands_of(page)
+    done = run(shared_broker, *shlex.split(shown.command)[1:])
+    assert done.returncode == 1
+    assert done.stderr == shown.output

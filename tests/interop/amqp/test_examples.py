@@ -62,18 +62,23 @@ def test_rhea(broker: BrokerProcess, packages: Path) -> None:
 
 
 def test_go_amqp(broker: BrokerProcess, tmp_path: Path) -> None:
+    program = go_program("amqp_go.go", tmp_path / "go")
+    run(broker, "go", program, f"amqp://guest:guest@127.0.0.1:{broker.port}", "go")
+
+
+def go_program(name: str, folder: Path) -> Path:
+    """Build an example in Go in a folder; return the program, or skip."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         no_go("Go is not installed (go)")
-    folder = tmp_path / "go"
     shutil.copytree(GO_MODULE, folder)
-    shutil.copy(EXAMPLES / "amqp_go.go", folder / "main.go")
+    shutil.copy(EXAMPLES / name, folder / "main.go")
     command = [go, "build", "-o", "example", "."]
     built = subprocess.run(command, cwd=folder, capture_output=True, check=False, text=True)
     if built.returncode:
         assert "main.go:" not in built.stderr, built.stderr
         no_go(f"go cannot build the example: {built.stderr[-500:]}")
-    run(broker, "go", folder / "example", f"amqp://guest:guest@127.0.0.1:{broker.port}", "go")
+    return folder / "example"
 
 
 def no_go(reason: str) -> NoReturn:

@@ -44,20 +44,22 @@ def _missing(reason: str) -> NoReturn:
     pytest.skip(f"{reason}; JMS is not tried")
 
 
-def _built(folder: Path) -> str:
-    """Return the class path of the program, which is compiled in a folder."""
+def maven(folder: Path, *words: str) -> None:
+    """Run Maven in a folder, or skip where it cannot work."""
     if shutil.which("mvn") is None or shutil.which("java") is None:
         _missing("Java or Maven is not installed (java, mvn)")
-    shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
-    command = [
-        "mvn", "-q", "-B", "compile", "dependency:build-classpath", "-Dmdep.outputFile=path.txt",
-    ]  # fmt: skip
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, check=False, timeout=BUILD_SECONDS, text=True,
-        env=os.environ | {"MAVEN_OPTS": QUICK_TEXT},
+        ["mvn", "-q", "-B", *words], cwd=folder, capture_output=True, check=False,
+        timeout=BUILD_SECONDS, text=True, env=os.environ | {"MAVEN_OPTS": QUICK_TEXT},
     )  # fmt: skip
     if done.returncode:
-        _missing(f"Maven cannot build {PROJECT.name}: {done.stdout[-500:]}")
+        _missing(f"Maven cannot do {' '.join(words)}: {done.stdout[-500:]}")
+
+
+def _built(folder: Path) -> str:
+    """Return the class path of the program, which is compiled in a folder."""
+    shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
+    maven(folder, "compile", "dependency:build-classpath", "-Dmdep.outputFile=path.txt")
     return f"{folder / 'target' / 'classes'}:{(folder / 'path.txt').read_text()}"
 
 

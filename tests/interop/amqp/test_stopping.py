@@ -99,7 +99,7 @@ def test_a_peer_that_asks_for_a_millisecond_is_refused(broker: BrokerProcess) ->
         def on_start(self, event: Any) -> None:
             # Proton announces half of it.
             event.container.connect(
-                f"127.0.0.1:{broker.port}", allowed_mechs="ANONYMOUS", heartbeat=0.1,
+                f"127.0.0.1:{broker.port}", allowed_mechs="ANONYMOUS", heartbeat=0.9,
                 reconnect=False,
             )  # fmt: skip
 

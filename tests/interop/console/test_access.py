@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from daybook.client.control import ControlError, ask
+from tests.interop.console.test_pages import command_on
 from tests.interop.console.using import send
 from tests.interop.security.test_permissions import give_users
 from tests.interop.using import events
@@ -21,7 +22,10 @@ from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 pytestmark = pytest.mark.interop
 
 Visit = Callable[[str], Browser]
-PAGES = ("", "/list/queues", "/hour", "/live", "/past", "/story?message=1", "/do/queue/purge")
+PAGES = (
+    "", "/list/queues", "/hour", "/live", "/past", "/story?message=1", "/do/queue/purge",
+    "/integrity", "/integrity/live", "/report?name=x", "/sql?q=SELECT+1",
+)  # fmt: skip
 
 
 def test_a_stranger_sees_the_login_and_nothing_else(console: ConsoleProcess) -> None:
@@ -44,7 +48,7 @@ def test_a_wrong_login_is_refused_and_slowed_down(console: ConsoleProcess) -> No
         shown = browser.log_in(login, passcode)
         assert shown.status == 403
         assert shown.error
-        assert "daybook" not in browser.cookies
+        assert not browser.cookies
     assert "a login and a passcode are needed" in browser.log_in("ada", "").error
 
 
@@ -80,6 +84,22 @@ def test_a_session_ends_with_the_logout(visit: Visit) -> None:
     assert browser.get("/b/data").words.startswith("Log in")
 
 
+def test_another_console_on_the_host_keeps_its_sessions(
+    broker: BrokerProcess, visit: Visit, tmp_path: Path, cleaned: ExitStack
+) -> None:
+    """Browsers send a cookie to all ports of a host."""
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser, there = visit("ada"), Browser(console)
+    there.cookies = browser.cookies
+    assert there.log_in("rea", "rea").status == 200
+    for each, user in ((browser, "ada"), (there, "rea")):
+        assert user in each.get("/b/data").words
+    there.submit(there.get("/b/data"))
+    assert there.get("/b/data").words.startswith("Log in")
+    assert browser.get("/b/data").status == 200
+    assert not browser.get("/b/data").words.startswith("Log in")
+
+
 def test_cookies_and_headers_keep_others_out(visit: Visit, console: ConsoleProcess) -> None:
     browser = Browser(console)
     shown = browser.submit(browser.get("/login"), login="ada", passcode="ada")
@@ -112,12 +132,69 @@ def test_a_form_needs_the_token_of_its_session(broker: BrokerProcess, visit: Vis
     assert ask(broker.data, {"do": "browse", "queue": "csrf"})["in_queue"] == 1  # type: ignore[index]
 
 
+def test_a_name_that_a_stranger_gave_to_this_address_is_refused(
+    visit: Visit, console: ConsoleProcess
+) -> None:
+    browser = visit("ada")
+    for path in ("/b/data", "/static/console.css", "/login"):
+        shown = browser.ask("GET", path, headers={"Host": "evil.example:8162"})
+        assert shown.status == 421, path
+        assert "not called 'evil.example:8162'" in shown.error
+        assert "Queues" not in shown.text
+    port = urlsplit(console.url).port
+    assert browser.ask("GET", "/b/data", headers={"Host": f"localhost:{port}"}).status == 200
+
+
+def test_forms_come_from_the_console_itself(visit: Visit) -> None:
+    browser = visit("ada")
+    own = f"127.0.0.1:{urlsplit(browser.url).port}"
+    for origin, is_own in (
+        (f"http://{own}", True), (f"https://{own}", True), ("null", False), ("", False),
+        ("http://127.0.0.1", False), ("http://evil.example", False), (f"ftp://{own}", False),
+    ):  # fmt: skip
+        shown = browser.ask("POST", "/theme", "theme=dark", {"Origin": origin})
+        assert shown.status == (303 if is_own else 403), origin
+
+
+def test_static_files_are_sent_once(console: ConsoleProcess) -> None:
+    browser = Browser(console)
+    shown = browser.ask("GET", "/static/console.css")
+    again = {"If-None-Match": f'"x", W/{shown.headers["etag"]}'}
+    assert browser.ask("GET", "/static/console.css", headers=again).status == 304
+    other = {"If-None-Match": '"x"'}
+    assert browser.ask("GET", "/static/console.css", headers=other).text == shown.text
+
+
+def test_a_form_that_never_arrives_is_not_logged(console: ConsoleProcess) -> None:
+    place = urlsplit(console.url)
+    head = f"POST /login HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Length: 100\r\n\r\nlogin="
+    before = console.log_text()
+    for said in (head, "nonsense\r\n\r\n"):
+        with socket.create_connection((place.hostname, place.port or 0)) as line:
+            line.sendall(said.encode())
+            line.shutdown(socket.SHUT_WR)
+            line.settimeout(30)
+            while line.recv(4096):
+                pass
+    assert console.log_text() == before
+
+
 def test_a_form_is_bounded(visit: Visit) -> None:
     browser = visit("ada")
     shown = browser.post("/b/data/do/queue/purge", {"queue": "x" * 70_000})
     assert shown.status == 413
     shown = browser.post("/b/data/do/queue/purge", {f"f{n}": "" for n in range(300)})
     assert shown.status == 400
+    assert "a form has at most 200 fields" in shown.words
+
+
+@pytest.mark.parametrize("body", ["queue=\xff", "queue=%ff"])
+def test_a_form_that_is_no_text_is_refused_in_words(visit: Visit, body: str) -> None:
+    sent = {"Content-Type": "application/x-www-form-urlencoded"}
+    shown = visit("ada").ask("POST", "/b/data/do/queue/purge", body, sent)
+    assert shown.status == 400
+    assert "its text must be UTF-8" in shown.words
+    assert "codec" not in shown.words
 
 
 def test_a_reader_sees_and_changes_nothing(broker: BrokerProcess, visit: Visit) -> None:
@@ -132,6 +209,52 @@ def test_a_reader_sees_and_changes_nothing(broker: BrokerProcess, visit: Visit) 
     assert ask(broker.data, {"do": "browse", "queue": "read-only"})["in_queue"] == 1  # type: ignore[index]
 
 
+def test_forms_are_offered_to_those_who_may_send_them(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "orders.offered", "x")
+    send(broker, "offered", "x")
+    pages = ("queue?queue={}", "address?address={}", "messages?queue={}", "dead-letters?queue={}")
+    for login, name, offers in (
+        ("ada", "offered", True), ("ada", "orders.offered", True), ("rea", "offered", False),
+        ("sam", "orders.offered", True), ("sam", "offered", False),
+    ):  # fmt: skip
+        browser = visit(login)
+        for page in pages:
+            shown = browser.get(f"/b/data/{page.format(name)}")
+            place = "/b/data/do/address/pause" if "address" in page else "/b/data/do/queue/move"
+            is_seen = login != "sam" or name != "offered"
+            assert (shown.status == 200) is is_seen, (login, page)
+            wanted = offers and "dead-letters" not in page
+            assert (place in shown.text) is wanted, (login, page)
+    assert "do/settings/set" not in visit("sam").get("/b/data").text
+    assert "do/queue/create" in visit("nil").get("/b/data").text, "a rule lets everybody"
+    assert "do/settings/set" in visit("ada").get("/b/data").text
+
+
+def test_dead_letters_are_seen_by_who_may_browse_their_address(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    send(broker, "orders.us", "x")
+    send(broker, "elsewhere", "x")
+    sam = visit("sam")
+    assert "did not die" in sam.get("/b/data/dead-letters", queue="orders.us").words
+    assert "sam" in sam.get("/b/data/dead-letters", queue="elsewhere").error
+    assert 'name="queue"' in sam.get("/b/data/dead-letters").text
+
+
+def test_a_question_about_rights_is_answered_with_the_rule(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    shown = visit("ada").get("/b/data/rights", user="rea", address="orders.eu", permission="browse")
+    said = "yes: rea has browse at orders.eu, by the rule orders.#, as readers"
+    assert said in shown.words
+    done = nursery.run(
+        [DAYBOOK, *command_on(shown)[1:]], capture_output=True, check=False, text=True
+    )
+    assert done.stdout.strip() == said, done.stderr
+    assert visit("ada").get("/b/data/rights", user="rea", permission="x").status == 400
+    assert visit("rea").get("/b/data/rights", user="rea", address="a").status == 403
+
+
 def test_rights_are_those_of_an_address(broker: BrokerProcess, visit: Visit) -> None:
     send(broker, "orders.eu", "mine")
     send(broker, "stock", "not mine")
@@ -139,7 +262,9 @@ def test_rights_are_those_of_an_address(broker: BrokerProcess, visit: Visit) -> 
     assert "mine" in sam.get("/b/data/messages", queue="orders.eu").words
     assert "sam" in sam.get("/b/data/messages", queue="stock").error
     assert sam.get("/b/data/list/queues").status == 403
-    for page in ("past", "events", "story?message=4", "story.svg?message=4", "hour"):
+    for page in (
+        "past", "events", "story?message=4", "story.svg?message=4", "hour", "integrity", "report",
+    ):  # fmt: skip
         shown = sam.get(f"/b/data/{page}")
         assert shown.status in (403, 503), page
         assert "not mine" not in shown.text
@@ -224,9 +349,10 @@ def test_nothing_in_a_url_is_a_mistake_of_the_console(visit: Visit) -> None:
         ("messages", ("queue", "offset", "filter")), ("message", ("queue", "message")),
         ("story", ("message",)), ("story.svg", ("message",)), ("rights", ("user",)),
         ("events", ("from", "queue", "message", "kind", "connection")), ("past", ("at",)),
+        ("sql", ("q", "chart")),
         ("go", ("lsn", "time")), ("compare", ("before", "after")),
         ("dead-letters", ("queue", "by")), ("do/queue/purge", ("queue",)),
-        ("do/queue/nothing", ("x",)),
+        ("do/queue/nothing", ("x",)), ("integrity", ("at",)), ("report", ("name",)),
     ):  # fmt: skip
         for name in names:
             for value in wild:

@@ -4,14 +4,18 @@ figures that renew themselves. Needs Chromium, which `make test` installs where 
 
 import re
 import shutil
+import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.interop.console.using import send
+from daybook.history.reports.report import AUDIT, Finding, Report, Table
+from daybook.history.reports.report_files import keep
+from tests.interop.console.using import history_without_broker, make_hang, send
+from tests.interop.hardships.test_full_at_start import fill_up
 from tests.support.console import Browser, ConsoleProcess
 from tests.support.process import BrokerProcess, wait_for
 
@@ -24,11 +28,26 @@ PATHS: Final = (
     "/queue?queue=seen", "/address?address=seen", "/messages?queue=seen", "/do/queue/create",
     "/do/queue/purge?queue=seen", "/past", "/events", "/story?message={message}",
     "/message?queue=seen&message={message}", "/compare?before=4&after=9",
-    "/dead-letters?queue=seen", "/rights?user=ada&address=seen",
+    "/dead-letters?queue=seen", "/rights?user=ada&address=seen", "/list/hosts", "/list/acceptors",
+    "/list/sessions", "/list/transactions", "/list/users", "/list/roles", "/integrity",
+    f"/report?name={1:019d}-audit",
+    "/list/retries", "/past?at=9",
+    "/sql", "/sql?q=SELECT+kind,+count(*)+AS+n,+NULL+AS+x+FROM+events+GROUP+BY+ALL",
 )  # fmt: skip
 SIZES: Final = ((360, 740), (3840, 2160))
 TEXT_MS: Final = 30_000
 """How long a page may take, on a machine that is busy with other tests."""
+
+NOTE_TEXTS: Final = """
+window.texts = [];
+const plain = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, ...more) {
+  const left = this.textAlign === "right" ? x - this.measureText(text).width : 0;
+  window.texts.push([text, left]);
+  return plain.call(this, text, x, ...more);
+};
+"""
+"""Notes what a chart writes, and where labels of its y axis begin."""
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +96,60 @@ def page(chromium: Any, console: ConsoleProcess) -> Iterator[Page]:
     made.context.close()
 
 
+class Watched(NamedTuple):
+    """A broker, its console, and the overview in the browser of the operator."""
+
+    broker: BrokerProcess
+    console: ConsoleProcess
+    page: Page
+
+    @property
+    def shown(self) -> Any:
+        """The tab of the browser."""
+        return self.page.page
+
+
+@contextmanager
+def watching(chromium: Any, path: Path, **how: Any) -> Iterator[Watched]:
+    """Watch a broker of its own, which the test may harm; `how` it is started."""
+    with BrokerProcess(path / "files", **how) as broker:
+        broker.start()
+        with ConsoleProcess(path, "--data", str(broker.data)) as console:
+            page = Page(chromium, console)
+            page.go(console.link).wait_for_selector("text=No problems")
+            yield Watched(broker, console, page)
+            page.context.close()
+
+
+@pytest.fixture
+def watched(chromium: Any, tmp_path: Path) -> Iterator[Watched]:
+    """A broker that the browser watches."""
+    with watching(chromium, tmp_path, data=tmp_path / "data") as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
 def message(broker: BrokerProcess, console: ConsoleProcess) -> int:
     """A message that the pages show."""
     send(broker, "seen", '{"price": 12}', "--count", "3")
+    _keep_report(broker)
     browser = Browser(console)
     browser.log_in("ada", "ada")
     shown = browser.get("/b/data/messages", queue="seen").text
     found = re.search(r"message=(\d+)", shown)
     assert found
     return int(found[1])
+
+
+def _keep_report(broker: BrokerProcess) -> None:
+    """Keep a report with a bit of everything."""
+    finding = Finding("w" * 300, "taker", "ADR 4", 4, 4, [2, 3], "daybook drill " + "x" * 200)
+    table = Table("Accounts", ["queue", "in"], [["q" * 100, 1]], 2)
+    told = Report(
+        AUDIT, 1, 2, "ada", "journal audit", False, "1 breach", facts=[("hash", "f" * 64)],
+        findings=[finding], finding_count=3, tables=[table], notes=["a note"],
+    )  # fmt: skip
+    assert keep(broker.data, told).name
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -139,19 +202,149 @@ def test_figures_renew_themselves_and_charts_are_drawn(broker: BrokerProcess, pa
     assert not page.complaints
 
 
-def test_a_page_says_that_the_broker_is_gone_and_goes_on(chromium: Any, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        broker = stack.enter_context(BrokerProcess(tmp_path / "data"))
-        broker.start()
-        console = stack.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
-        page = Page(chromium, console)
-        shown = page.go(console.link)
-        shown.wait_for_selector("text=No problems")
-        broker.cut_power()
-        shown.wait_for_selector("text=no broker runs")
-        broker.start()
-        shown.wait_for_selector("text=No problems")
-        page.context.close()
+def test_lists_renew_themselves_until_they_are_told_not_to(
+    broker: BrokerProcess, page: Page
+) -> None:
+    shown = page.go("/b/data/list/queues?search=lively")
+    assert "There are none" in shown.inner_text("[data-live=rows]")
+    send(broker, "lively", "x")
+    shown.wait_for_selector("[data-live=rows] >> text=lively")
+    page.go("/b/data/queue?queue=lively")
+    send(broker, "lively", "x", "--count", "2")
+    shown.wait_for_selector("dl.figures div:has(dt:text-is('messages')) >> text=3")
+    asked: list[str] = []
+    shown.on("request", lambda request: asked.append(request.url))
+    shown.click("[data-renewal]")
+    assert shown.get_attribute("[data-renewal]", "aria-pressed") == "false"
+    shown.wait_for_timeout(6000)
+    assert asked == []
+    page.go("/b/data/queue?queue=lively")
+    assert shown.get_attribute("[data-renewal]", "aria-pressed") == "false"
+    shown.click("[data-renewal]")
+    # A page that is not seen asks for nothing.
+    shown.evaluate(
+        "Object.defineProperty(document, 'hidden', {value: true});"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    asked.clear()
+    shown.wait_for_timeout(6000)
+    assert asked == []
+    assert not page.complaints
+
+
+def test_an_answer_has_a_table_and_a_chart(page: Page) -> None:
+    shown = page.go("/b/data/sql")
+    shown.fill("#question", "SELECT kind, count(*) AS n FROM events GROUP BY ALL")
+    shown.click("text=Ask")
+    shown.wait_for_selector("[data-chart=bars] canvas")
+    assert shown.is_visible("#answer >> text=ConnectionOpened")
+    shown.fill(
+        "#question",
+        "SELECT date_trunc('second', time) AS at, count(*) AS n, NULL::INT AS none FROM events"
+        " GROUP BY ALL UNION ALL SELECT NULL, 5, 6",
+    )
+    shown.select_option("select[name=chart]", "bars")
+    shown.click("text=Ask")
+    shown.wait_for_url("**chart=bars**")
+    shown.wait_for_selector("[data-chart=bars] canvas")
+    shown.click("text=Which addresses got the most messages?")
+    shown.wait_for_selector("#answer")
+    with shown.expect_download() as begun:
+        shown.click("text=All rows as CSV")
+    assert begun.value.suggested_filename == "answer.csv"
+    assert "address,messages,bytes" in begun.value.path().read_text("utf-8")
+    assert not page.complaints
+
+
+def test_charts_have_room_for_their_labels_and_lines(page: Page) -> None:
+    shown = page.go("/b/data")
+    shown.wait_for_selector(".chart canvas")
+    room = "([low, high]) => roomy(null, low, high)"
+    for low, high in ((0, 7), (4, 4), (0, 0), (None, None), (10, 4_000_000)):
+        least, most = shown.evaluate(room, [low, high])
+        assert least == 0, (low, high)
+        assert most > (high or 0), "a line is not drawn at the edge"
+    least, most = shown.evaluate(room, [-5, -2])
+    assert least < -5
+    assert most >= 0
+    shown.add_init_script(NOTE_TEXTS)
+    page.go("/b/data/sql?q=SELECT+unnest([1,2,3])+AS+a,+4000000+AS+n&chart=lines")
+    shown.wait_for_selector("[data-chart] canvas")
+    texts = dict(shown.evaluate("window.texts"))
+    assert texts["4M"] >= 0
+    assert all(left >= 0 for left in texts.values()), f"labels are cut: {texts}"
+    assert not page.complaints
+
+
+def test_the_slider_goes_by_time_and_by_the_keyboard(page: Page) -> None:
+    shown = page.go("/b/data/past")
+    shown.focus("#moment")
+    last = int(shown.input_value("#moment"))
+    shown.keyboard.press("Home")
+    first = int(shown.input_value("#moment"))
+    said = shown.inner_text("#moment-shown")
+    assert first < last
+    step = int(shown.get_attribute("#moment", "step") or "")
+    marks = shown.eval_on_selector_all("#marks option", "all => all.map((each) => each.value)")
+    assert marks
+    assert not any((int(each) - first) % step for each in marks), "a browser draws no others"
+    assert shown.get_attribute("#moment", "aria-valuetext") == said
+    for _ in range(5):
+        shown.keyboard.press("ArrowRight")
+    middle = int(shown.input_value("#moment"))
+    assert first < middle < last
+    shown.keyboard.press("Enter")
+    shown.wait_for_url("**/past?at=*")
+    assert said[:10] in shown.inner_text("p.good")
+    shown.click("text=Event after")
+    shown.wait_for_url("**/past?at=*")
+    assert not page.complaints
+
+
+def test_a_page_says_that_the_broker_is_gone_and_goes_on(watched: Watched) -> None:
+    watched.broker.cut_power()
+    watched.shown.wait_for_selector("text=no broker runs")
+    watched.broker.start()
+    watched.shown.wait_for_selector("text=No problems")
+
+
+def test_a_page_says_that_the_broker_hangs_and_goes_on(watched: Watched, chromium: Any) -> None:
+    console, shown = watched.console, watched.shown
+    other = Page(chromium, console)
+    other.go("/login")
+    watched.broker.send_signal(signal.SIGSTOP)
+    try:
+        shown.wait_for_selector("text=the broker did not answer")
+        for path in ("/b/data", "/b/data/list/queues", "/b/data/do/queue/create"):
+            assert other.go(path).url.startswith(console.url)
+        again = Page(chromium, console)
+        again.context.add_cookies(watched.page.context.cookies())
+        for path in ("/b/data/list/queues", "/b/data/queue?queue=x"):
+            again.go(path).wait_for_selector("text=did not answer")
+        again.go("/b/data/past").wait_for_selector("text=BrokerStarted")
+    finally:
+        watched.broker.send_signal(signal.SIGCONT)
+    shown.wait_for_selector("text=No problems")
+
+
+def test_a_page_says_that_the_disk_is_full_and_goes_on(
+    chromium: Any, tmp_path: Path, disk: Path
+) -> None:
+    settings = ("min-disk-free=4MiB", "journal.segment-bytes=1MiB", "disk-scan-period=1s")
+    with watching(chromium, tmp_path, data=disk / "data", settings=settings) as watched:
+        full = fill_up(disk)
+        watched.shown.wait_for_selector("text=the disk is full")
+        # The console writes nothing, so all of its pages are there.
+        for path in ("/b/data/list/queues", "/b/data/past"):
+            watched.page.go(path).wait_for_selector("#command")
+        full.unlink()
+        watched.page.go("/b/data").wait_for_selector("text=No problems")
+
+
+def test_figures_say_that_they_grow_old(watched: Watched) -> None:
+    watched.shown.wait_for_selector("text=s ago")
+    watched.console.process.kill()
+    watched.shown.wait_for_selector("p.wrong >> text=s ago", timeout=2 * TEXT_MS)
 
 
 def test_everything_is_reached_by_the_keyboard(page: Page) -> None:
@@ -197,3 +390,25 @@ def test_pages_work_without_scripts(chromium: Any, console: ConsoleProcess) -> N
     shown.keyboard.press("Enter")
     shown.wait_for_url("**search=seen**")
     page.context.close()
+
+
+def test_a_check_shows_its_progress_and_its_end_by_itself(
+    chromium: Any, tmp_path: Path, cleaned: ExitStack
+) -> None:
+    data = history_without_broker(tmp_path)
+    with ConsoleProcess(tmp_path, "--data", str(data)) as console:
+        page = Page(chromium, console)
+        page.go(console.link)
+        make_hang(cleaned, data, number=2)
+        looking = page.go("/b/data/integrity")
+        doing = page.context.new_page()
+        doing.goto(f"{console.url}/b/data/integrity")
+        doing.click("button:text-is('Verify')")
+        looking.wait_for_selector("progress")
+        looking.wait_for_function("document.querySelector('progress').value > 0")
+        assert "read and folded" in looking.inner_text("#done")
+        doing.click("text=Cancel the check")
+        looking.wait_for_selector("text=cancelled by operator")
+        assert looking.is_visible("text=Check now")
+        assert not page.complaints
+        page.context.close()

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import signal
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from html import unescape
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from daybook.console.brokers import READ_SECONDS
 from daybook.server.administration.ways import every_way
+from daybook.texts import moment
 from tests.interop.console.using import send
 from tests.interop.using import events
 from tests.support import nursery
@@ -54,7 +57,7 @@ def _newest_by(broker: BrokerProcess) -> str:
 def test_each_list_of_the_table_is_a_page(broker: BrokerProcess, visit: Visit) -> None:
     send(broker, "lists.a", "x")
     browser = visit("ada")
-    names = dict.fromkeys(("queue", "address", "groups", "consumers-of"), "lists.a")
+    names = dict.fromkeys(("queue", "address", "groups", "consumers-of", "count"), "lists.a")
     for found in every_way():
         if found.way.table is None or found.tag == "shards":
             continue
@@ -88,6 +91,33 @@ def test_queues_are_searched_sorted_and_paged(broker: BrokerProcess, visit: Visi
     assert "offset=2" in shown.text
     assert browser.get("/b/data/list/queues", limit=0).status == 400
     assert browser.get("/b/data/list/queues", sort="nonsense").status in (200, 400)
+
+
+def test_a_queue_has_its_rates_and_what_is_in_memory(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "rated", "x", "--count", "3")
+    browser = visit("ada")
+    first = browser.get("/b/data/queue", queue="rated").words
+    assert "in memory 3 paged to disk 0" in first
+    assert "added per second" not in first
+    send(broker, "rated", "x", "--count", "3")
+    wait_for(
+        lambda: "added per second" in browser.get("/b/data/queue", queue="rated").words, "rates"
+    )
+
+
+def test_the_overview_says_where_to_read_about_a_problem(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    send(broker, "resting", "x")
+    browser.do("/b/data/do/queue/pause", queue="resting")
+    where = "Runbook: docs/cli.md, Looking and changing."
+    wait_for(lambda: where in browser.get("/b/data").words, "the warning")
+    words = browser.get("/b/data").words
+    assert "messages dead lettered" in words
+    assert "Memory messages" in words
+    browser.do("/b/data/do/queue/resume", queue="resting")
+    wait_for(lambda: where not in browser.get("/b/data").words, "its end")
 
 
 def test_what_clients_wrote_is_shown_and_never_obeyed(broker: BrokerProcess, visit: Visit) -> None:
@@ -131,8 +161,61 @@ def test_bodies_are_text_json_or_bytes(broker: BrokerProcess, visit: Visit, tmp_
         for number in dict.fromkeys(re.findall(r"message=(\d+)", page.text))
     ]
     assert "&#34;b&#34;: [\n" in shown[0].text
-    assert "This is the beginning" in shown[1].text
+    assert "Piece 1 of 2." in shown[1].words
     assert "00000010  10 11 12 13" in shown[2].text
+    command = command_on(shown[1])
+    assert answer_of(command)["pieces"] == 2
+    following = re.search(r'href="([^"]*piece=2[^"]*)"', shown[1].text)
+    assert following
+    rest = browser.get(unescape(following[1]))
+    assert answer_of(command_on(rest))["body"] == "[" * (100_000 - 65_536)
+    send(broker, "bodies", '<a><b x="1">t</b></a>')
+
+    def ids() -> list[str]:
+        shown = browser.get("/b/data/messages", queue="bodies")
+        return list(dict.fromkeys(re.findall(r"message=(\d+)", shown.text)))
+
+    number = wait_for(lambda: ids()[3:], "the message")[0]
+    xml = browser.get("/b/data/message", queue="bodies", message=number)
+    assert "&lt;a&gt;\n  &lt;b x=&#34;1&#34;&gt;" in xml.text
+    assert "which has" not in xml.error
+    gone = browser.get("/b/data/message", queue="bodies", message=1)
+    assert gone.status == 404
+    assert "daybook" not in gone.error
+    words = [DAYBOOK, *command_on(xml)[1:]]
+    said = nursery.run(words, capture_output=True, check=True, text=True).stdout
+    assert '<a>\n  <b x="1">\n    t' in said
+
+
+@pytest.mark.parametrize("protocol", ["stomp", "amqp"])
+def test_a_large_body_is_read_by_pieces(protocol: str, tmp_path: Path, cleaned: ExitStack) -> None:
+    body = "".join(f"{number}\u20ac<b>," for number in range(30_000))
+    (tmp_path / "body").write_text(body, "utf-8")
+    broker = cleaned.enter_context(
+        BrokerProcess(tmp_path / "data", listen=(f"{protocol}://127.0.0.1:0",))
+    )
+    broker.start()
+    url = f"{protocol}://guest:guest@127.0.0.1:{broker.ports[0]}"
+    command = [DAYBOOK, "send", "large", "--file", str(tmp_path / "body"), "--url", url]
+    done = nursery.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser = Browser(console)
+    browser.get(console.link)
+    page = browser.get("/b/data/messages", queue="large")
+    [number] = set(re.findall(r"message=(\d+)", page.text))
+    shown = browser.get("/b/data/message", queue="large", message=number)
+    found = ""
+    for _ in range(100):
+        text = re.search(r"<summary>text</summary><pre[^>]*>(.*?)</pre>", shown.text, re.DOTALL)
+        assert text, shown.words
+        found += unescape(text[1])
+        following = re.search(r'href="([^"]*)">Next piece', shown.text)
+        if not following:
+            break
+        shown = browser.get(unescape(following[1]))
+    # A character that lies in two pieces is in neither text.
+    assert found.replace("\u20ac", "") == body.replace("\u20ac", "")
 
 
 def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) -> None:
@@ -147,7 +230,7 @@ def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) 
     assert "purged queue 'formed': 3 messages removed" in browser.submit(asked).words
     wrong = browser.do("/b/data/do/queue/purge", queue="no such queue")
     assert "there is no queue" in wrong.error
-    assert wrong.status == 400
+    assert wrong.status == 404
     again = browser.do("/b/data/do/queue/create", name="formed")
     assert again.error
     shown = browser.submit(browser.get("/b/data/do/queue/update"), queue="formed")
@@ -164,6 +247,9 @@ def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) 
     assert "5000" in browser.get("/b/data/address", address="formed").words.replace(",", "")
     shown = browser.submit(browser.get("/b/data/do/settings/set"), match="formed", values="x")
     assert "is not KEY=VALUE" in shown.error
+    shown = browser.submit(browser.get("/b/data/do/queue/remove"), queue="formed", message="x")
+    assert shown.error == "message must be a whole number"
+    assert browser.get("/b/data/list/links", connection="x").error.startswith("connection must be")
     wait_for(lambda: _newest_by(broker).startswith("ada from 127.0.0.1:"), "the record")
 
 
@@ -185,11 +271,24 @@ def test_the_past_is_shown_as_it_was(broker: BrokerProcess, visit: Visit) -> Non
     assert row["ready"] == 0
     shown = browser.get("/b/data/queue", queue="then", at=routed["lsn"])
     assert re.search(r"ready 2\b", shown.words)
+    [first, _] = [each for each in events(broker, "Routed") if each["queue_name"] == "then"]
+    assert re.search(rf"story\?message={first['lsn']}\W", shown.text)
+    overview = browser.get("/b/data", at=routed["lsn"])
+    assert (overview.status, "messages ready" in overview.words) == (200, True), overview.error
     assert browser.get("/b/data/do/queue/purge", at=5).status == 400
     gone = browser.get("/b/data/go", time="2000-01-01T00:00:00")
     assert "the journal begins with event" in gone.error
     assert browser.get("/b/data/go", time="2100-01-01T00:00:00").status == 200
-    assert "is not a time" in browser.get("/b/data/go", time="yesterday").error
+    assert "is not a time" in browser.get("/b/data/go", time="someday").error
+    assert "is before all events" in browser.get("/b/data/go", time="1900-01-01").error
+    assert "the journal begins" in browser.get("/b/data/go", time="yesterday").error
+    for text in ("now", "today 23:59:59.999999 UTC", "0 minutes ago"):
+        assert browser.get("/b/data/go", time=text).status == 200
+    found = browser.get("/b/data/go", place=routed["time"] // 1000)
+    assert re.search(r"Event (\d+), " + moment(routed["time"])[:23], found.words)
+    assert "Event before" in found.words
+    assert "Mark before" in found.words
+    assert "asked: create queue" not in found.words or "{" not in found.words
 
     def asked_for() -> list[int]:
         found = events(broker, "Administered")
@@ -197,7 +296,7 @@ def test_the_past_is_shown_as_it_was(broker: BrokerProcess, visit: Visit) -> Non
 
     [purge, *_] = wait_for(asked_for, "the proof of the change")
     changed = browser.get("/b/data/compare", before=routed["lsn"], after=purge)
-    assert "then" in changed.words
+    assert re.search(r"ada from [0-9.:]+ asked: purge queue \(queue then\)", changed.words)
     answer_of(command_on(changed))
 
 
@@ -217,6 +316,20 @@ def test_events_and_stories_are_those_of_the_journal(broker: BrokerProcess, visi
     assert "must be a whole number" in browser.get("/b/data/story", message="x").error
 
 
+def test_who_changed_a_queue_is_found_from_its_page(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "changed", "x")
+    browser.do("/b/data/do/queue/pause", queue="changed")
+    page = browser.get("/b/data/queue", queue="changed")
+    [link] = re.findall(r'href="([^"]*/events\?queue=[^"]*)">Events<', page.text)
+    assert "dead-letters?queue=changed" in page.text
+    said = r"QueuePaused .* asked for it; ada from [0-9.:]+ asked for it, by event \d+"
+    wait_for(lambda: re.search(said, browser.get(link).words), "the proof of the request")
+    shown = browser.get("/b/data/events", queue="changed", kind="Administered")
+    [link] = re.findall(r'href="([^"]*)">the events that it caused<', shown.text)
+    assert re.search(said, browser.get(unescape(link)).words)
+
+
 def test_a_broker_that_dies_is_said_to_and_its_history_stays(
     tmp_path: Path, cleaned: ExitStack
 ) -> None:
@@ -233,7 +346,10 @@ def test_a_broker_that_dies_is_said_to_and_its_history_stays(
             shown = each.get("/b/data/list/queues")
             assert "kept" in shown.words
             assert "No broker runs on" in shown.words
-        assert "no broker runs" in browser.do("/b/data/do/queue/purge", queue="kept").error
+        refused = browser.do("/b/data/do/queue/purge", queue="kept")
+        assert "no broker runs" in refused.error
+        assert "did not send the request" in refused.error
+        assert refused.status == 503
         assert "no broker runs" in Browser(console).log_in("guest", "guest").error
         broker.start()
         wait_for(lambda: "No problems" in browser.get("/b/data").words, "the return")
@@ -255,12 +371,27 @@ def test_a_broker_that_hangs_holds_up_its_own_pages_only(
     console = cleaned.enter_context(ConsoleProcess(tmp_path, "--config", str(config)))
     browser = Browser(console)
     assert browser.get(console.link).words.count("running") <= 2
+    guest = Browser(console)
+    guest.log_in("guest", "guest", broker="one")
+    browser.do("/b/one/do/queue/create", name="kept")
+    asked = browser.submit(browser.get("/b/one/do/queue/purge"), queue="kept")
     brokers[0].send_signal(signal.SIGSTOP)
     try:
         hanging = browser.get("/b/one/list/queues")
         assert "did not answer" in hanging.error
         assert browser.get("/b/two/list/queues").status == 200
         assert browser.get("/b/one/past").status == 200
+        # A page waits for the broker once, and the console did not send the form.
+        for wait in (
+            lambda: guest.get("/b/one/list/queues"), lambda: guest.get("/b/one/past"),
+            lambda: browser.submit(asked),
+        ):  # fmt: skip
+            begun = time.monotonic()
+            hanging = wait()
+            assert hanging.status == 503
+            assert "did not answer within 10 s" in hanging.error
+            assert time.monotonic() - begun < READ_SECONDS * 1.8
+        assert "did not send the request" in hanging.error
     finally:
         brokers[0].send_signal(signal.SIGCONT)
     wait_for(lambda: browser.get("/b/one/list/queues").status == 200, "the return")
@@ -310,6 +441,10 @@ def test_a_broker_elsewhere_is_asked_with_the_token_of_the_user(
         ('[[broker]]\nname = "a"\ndata = "z"\n', "z is not a directory"),
         ('[[broker]]\nname = "a"\nurl = "http://x"\n', "console.toml:1: 'http://x' is not the URL"),
         (f'{ONE}trusted-certificates = "none.pem"\n', "there is no file"),
+        (f'{ONE}public-keys = ["none.pub"]\n', "public-keys names files"),
+        (f'{ONE}anchors = "none"\n', "anchors must be a list of files"),
+        (f"{ONE}archive = 1\n", "archive must be a text"),
+        ('[[broker]]\nname = "a"\nurl = "control://x:1"\narchive = "b"\n', "archive is for checks"),
         (f'listen = "http://[::1:80"\n{ONE}', "is not where to listen"),
         (f'listen = "http://u:p@127.0.0.1:80"\n{ONE}', "is not where to listen"),
     ],
@@ -338,13 +473,61 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     asked = browser.get("/b/data/dead-letters")
     assert 'value="DLQ"' in asked.text
     shown = browser.get("/b/data/dead-letters", queue="DLQ", by="queue")
+    assert '<svg class="bars"' in shown.text
+    hours = browser.get("/b/data/dead-letters", queue="DLQ", by="hour")
+    periods = answer_of(command_on(hours))["groups"]
+    assert all(each["hour"] in hours.words for each in periods if each["hour"])
+    link = re.search(r'href="([^"]*messages[?][^"]*_DEATH_TIME[^"]*)"', hours.text)
+    assert link
+    assert "There are none" not in browser.get(unescape(link[1])).words
     [group] = [each for each in answer_of(command_on(shown))["groups"] if each["queue"] == "dying"]
     assert group["messages"] == 2
     assert re.search(r"dying 2 \d{4}-", shown.words)
     link = re.search(r'href="(/b/data/do/queue/retry[^"]*dying[^"]*)"', shown.text)
     assert link
-    assert "sent 2 messages back" in browser.do(unescape(link[1])).words
+    slow = browser.do(unescape(link[1]), rate="1/m")
+    assert "at most 1/m" in slow.words
+    [row] = answer_of(["daybook", "queue", "retries", "--data", str(broker.data)])
+    assert (row["queue"], row["state"], row["acted"]) == ("DLQ", "running", 1)
+    assert row["by"].startswith("ada from 127.0.0.1:")
+    assert re.search(r"DLQ running 1/m", browser.get("/b/data/list/retries").words)
+    assert "runs already" in browser.do("/b/data/do/queue/retry", queue="DLQ", rate="9").error
+    assert "after 1 message" in browser.do("/b/data/do/queue/stop-retry", queue="DLQ").words
+    wrong = browser.do("/b/data/do/queue/retry", queue="DLQ", rate="soon")
+    assert "is not a rate" in wrong.error
+    assert "sent 1 message back" in browser.do(unescape(link[1])).words
     assert "by must be one of" in browser.get("/b/data/dead-letters", by="nonsense").error
+
+
+def test_an_action_says_first_how_many_messages_it_concerns(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    for size in (1, 9, 9):
+        send(broker, "sized", "x", "--header", f"size={size}")
+    asked = browser.submit(
+        browser.get("/b/data/do/queue/expire", queue="sized", filter="size = '9'")
+    )
+    assert "2 messages of queue sized match now." in asked.words
+    assert "filter size = '9'" in asked.words
+    listed = browser.get("/b/data/list/count", queue="sized", filter="size = '9'")
+    count = answer_of(command_on(listed))
+    assert (count[0]["matching"], count[0]["looked_at"]) == (2, 3)
+    page = browser.get("/b/data/messages", queue="sized")
+    ids = re.findall(r'type="checkbox" name="message" value="(\d+)"', page.text)
+    assert len(ids) == 3
+    chosen = "&".join(f"message={each}" for each in ids[1:])
+    form = browser.get(f"/b/data/do/queue/remove?queue=sized&chosen=yes&{chosen}")
+    asked = browser.submit(form)
+    assert f"2 messages of queue sized: {ids[1]}, {ids[2]}." in asked.words
+    words = command_on(asked)
+    assert [each for each in words if each in ids] == ids[1:]
+    done = browser.submit(asked)
+    assert "removed 2 messages" in done.words
+    again = browser.do(f"/b/data/do/queue/remove?queue=sized&{chosen}")
+    assert "2 messages: not in the queue any more" in again.words
+    none = browser.get("/b/data/do/queue/remove?queue=sized&chosen=yes")
+    assert "choose at least one message" in none.error
 
 
 def test_rights_are_shown_with_their_rule(visit: Visit) -> None:

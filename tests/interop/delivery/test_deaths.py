@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from daybook.engine.facts.own_headers import DEATH_HEADERS
+from daybook.server.administration.deaths import chosen_by
 from tests.interop.using import audited, connected, daybook, sent
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
@@ -79,6 +80,13 @@ def test_clients_and_operators_see_why(broker: BrokerProcess) -> None:
     assert "delivery-limit" in daybook(broker, "queue", "messages", "DLQ", "--group-by", "reason")
     few = listed(broker, "DLQ", "--group-by", "address", "--limit", "2")
     assert (few["left"], few["groups"][0]["messages"]) == (1, 2)
+    for period, length in (("hour", 16), ("day", 10)):
+        [*periods] = listed(broker, "DLQ", "--group-by", period)["groups"]
+        assert sum(each["messages"] for each in periods) == 3
+        assert all(len(each[period]) == length for each in periods)
+        chosen = chosen_by(period, periods[0][period])
+        found = listed(broker, "DLQ", "--filter", chosen)["messages"]
+        assert len(found) == periods[0]["messages"]
     audited(broker)
     # Without a broker the journal answers.
     groups = listed(broker, "DLQ", "--group-by", "error")["groups"]

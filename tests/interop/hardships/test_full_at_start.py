@@ -1,7 +1,6 @@
 """A start on a disk without room: the broker starts, or says what to do, and never hangs."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,18 +16,6 @@ from tests.support.process import BrokerProcess, wait_for
 
 MIB = 1 << 20
 SETTINGS = ("journal.segment-bytes=64KiB", "broker.min-disk-free=-1")
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own."""
-    mounted = tmp_path / "disk"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(mounted)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("nobody may mount file systems here")
-    yield mounted
-    subprocess.run(["umount", "-l", str(mounted)], check=True)
 
 
 @pytest.fixture

@@ -9,24 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.brokers.running import free_port
 from tests.meta import tree
-from tests.support.brokers.console import commands_of, rewritten, run_all, without_numbers
-from tests.support.process import DAYBOOK
+from tests.support.brokers.console import commands_of, rewritten, staged, without_numbers
 
 pytestmark = pytest.mark.interop
 
 PAGE = tree.ROOT / "docs" / "forensics.md"
-PORT = "61613"
-
-
-def staged(page: str, folder: Path) -> list[str]:
-    """The outputs of the commands of the page, with the port that it shows."""
-    port = str(free_port())
-    commands = commands_of(page.replace(f":{PORT}", f":{port}"))
-    path = f"{Path(DAYBOOK).parent}:/usr/bin:/bin"
-    outputs = run_all(commands, folder, {"PATH": path})
-    return [output.replace(f":{port}", f":{PORT}") for output in outputs]
 
 
 def test_the_incident_is_as_the_page_tells_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The broker as it was: asked while it serves, after kills, from snapshots that it took."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -87,3 +88,62 @@ def test_what_was_shown_then_is_what_is_told_later(tmp_path: Any) -> None:
         done = nursery.run(verify, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
         assert "snapshots: " in done.stdout
+
+
+def test_what_was_changed_back_is_told_and_who_did_it(tmp_path: Any) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        broker.start()
+        daybook(broker, "queue", "create", "kept")
+        first, _ = quiet_moment(broker)
+        daybook(broker, "queue", "pause", "kept")
+        daybook(broker, "queue", "create", "brief")
+        daybook(broker, "settings", "set", "kept", "max-delivery-attempts=3")
+        daybook(broker, "divert", "create", "d", "--address", "kept",
+                "--forwarding-addresses", "x")  # fmt: skip
+        daybook(broker, "queue", "resume", "kept")
+        daybook(broker, "queue", "delete", "brief")
+        with connected(broker) as wire:
+            sent(wire, "/queue/kept", b"x")
+        daybook(broker, "queue", "priority", "kept", "9")
+        last, _ = quiet_moment(broker)
+        assert broker.stop() == 0
+        (change,) = journal(broker, "diff", str(first), str(last))
+        assert [row["divert"] for row in change["diverts"]["new"]] == ["d"]
+        assert "brief" not in [row["queue"] for row in change["queues"]["new"]]
+        found = [(row["kind"], row["text"].partition(":")[0]) for row in change["changes"]]
+        for each in (
+            ("QueuePaused", "queue 'kept'"), ("QueueResumed", "queue 'kept'"),
+            ("QueueDeleted", "queue 'brief'"), ("DivertCreated", "name 'd', address 'kept'"
+             ", forwarding addresses x"), ("SettingsChanged", found[3][1]),
+        ):  # fmt: skip
+            assert each in found
+        assert "kept at run time (max-delivery-attempts 3)" in found[3][1]
+        asked = [row for row in change["changes"] if "administrator" in row["text"]]
+        assert len(asked) >= 7
+        assert all("(uid" in row["by"] for row in asked)
+        assert change["more_changes"] is False
+        # A moment between the changes of a request and its end.
+        lsn = next(row["lsn"] for row in change["changes"] if row["kind"] == "QueuePaused")
+        (part,) = journal(broker, "diff", str(first), str(lsn))
+        assert [(row["kind"], row["by"]) for row in part["changes"]] == [
+            ("QueuePaused", change["changes"][0]["by"])
+        ]
+        (rest,) = journal(broker, "diff", str(lsn), str(last))
+        assert rest["changes"] == change["changes"][1:]
+        text = nursery.run(
+            [JOURNAL, "diff", str(first), str(last), "--data", str(broker.data)],
+            capture_output=True, check=True, text=True,
+        ).stdout  # fmt: skip
+        assert "QueuePaused" in text
+        assert "nothing changed" not in text
+        command = [JOURNAL, "inspect", "--kind", "Administered", "--data", str(broker.data)]
+        told = nursery.run(command, capture_output=True, check=True, text=True).stdout
+        assert "asked: pause queue (queue kept)" in told
+        assert '"do"' not in told
+        [moved, *_] = journal(broker, "inspect", "--kind", "Moved")
+        command = [JOURNAL, "trail", str(moved["message"]), "--data", str(broker.data)]
+        told = nursery.run(command, capture_output=True, check=True, text=True).stdout
+        [asked] = set(re.findall(rf"\S.* asked for it, by event {moved['lsn'] + 2}", told))
+        command = [JOURNAL, "inspect", "--kind", "Moved", "--data", str(broker.data)]
+        told = nursery.run(command, capture_output=True, check=True, text=True).stdout
+        assert f"; {asked}\n" in told

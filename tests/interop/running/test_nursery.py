@@ -5,14 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from daybook.paging.tables.child_processes import child_command
 from tests.support import nursery
-from tests.support.nursery import Nursery
+from tests.support.nursery import WITH_CODE, Nursery, Nursling
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -117,6 +118,29 @@ def test_nothing_outlives_the_nursery(tmp_path: Path, own: Nursery) -> None:
     wait_for(lambda: (tmp_path / "out").read_text().count("ready"), "the broker")
     own.close()
     wait_for(lambda: not Path(f"/proc/{child.pid}").exists(), "the end of the broker")
+
+
+SAYS: Final = "import os, sys, warnings as w; print(os.environ['X'], sys.warnoptions, w.filters[0])"
+
+
+def test_a_command_has_the_variables_that_it_is_given(tmp_path: Path) -> None:
+    def said(start: Callable[..., Any], kind: type, variable: str) -> str:
+        env = os.environ | {"PYTHONWARNINGS": "default", variable: "given"}
+        code = SAYS.replace("X", variable)
+        with (tmp_path / "out").open("w+b") as out:
+            begun = start(
+                [*WITH_CODE, code], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env,
+                start_new_session=True,
+            )  # fmt: skip
+            assert isinstance(begun, kind)
+            assert begun.wait(60) == 0
+        return (tmp_path / "out").read_text()
+
+    expected = said(subprocess.Popen, subprocess.Popen, "PYTHONPATH")
+    assert expected.startswith("given ['default']")
+    assert said(nursery.popen, Nursling, "PYTHONPATH") == expected
+    # What another variable changes is not known.
+    assert said(nursery.popen, subprocess.Popen, "DAYBOOK_DATA") == expected
 
 
 def test_another_environment_is_for_an_interpreter_of_its_own(

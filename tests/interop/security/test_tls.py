@@ -1,5 +1,6 @@
 """TLS on acceptors: clients of others, certificates of clients, renewal, and what goes wrong."""
 
+import json
 import signal
 import socket
 import ssl
@@ -55,6 +56,26 @@ def reload(broker: BrokerProcess) -> None:
     before = broker.log_text().count("configuration reloaded")
     broker.send_signal(signal.SIGHUP)
     wait_for(lambda: broker.log_text().count("configuration reloaded") > before, "the reload")
+
+
+def test_certificates_are_listed_with_the_days_that_are_left(
+    tmp_path: Path, authority: Authority
+) -> None:
+    def answer(broker: BrokerProcess, *words: str) -> str:
+        command = [DAYBOOK, *words, "--data", str(broker.data)]
+        return nursery.run(command, capture_output=True, check=True, text=True).stdout
+
+    with started(tmp_path, authority.issue("localhost", "127.0.0.1")) as broker:
+        secured, plain = json.loads(answer(broker, "acceptor", "list", "--json"))
+        assert secured["names"] == ["localhost", "127.0.0.1"]
+        assert secured["days_left"] > 14
+        assert secured["begins"] < time.time() * 1000 < secured["expires"]
+        assert (plain["tls"], plain["subject"], plain["days_left"]) == (False, None, None)
+        assert answer(broker, "health").strip() == "healthy"
+        authority.issue("localhost", expired=True)
+        broker.stop()
+        broker.start()
+        assert "of acceptor stomp expired on 2001-01-10" in answer(broker, "health")
 
 
 def test_messages_of_any_size_cross_tls(broker: BrokerProcess, authority: Authority) -> None:

@@ -169,10 +169,9 @@ def test_a_clean_end_of_both_sides(broker: BrokerProcess) -> None:
         assert caught.value.rcvd is not None
         assert caught.value.rcvd.code == 1000
     with logged_in(broker.port) as web:
-        begun = time.monotonic()
         web.close(1000)
+        # It would be 1006 if the broker had not answered in time.
         assert web.close_code == 1000
-        assert time.monotonic() - begun < 5
 
 
 def test_a_login_that_is_refused(broker: BrokerProcess) -> None:

@@ -23,6 +23,7 @@ INTERNAL: Final = {
     "Failure": "an exit code of the command line, with the text of an error",
     "Fatal": "the end of a task, with the error that people see",
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
+    "NotShown": "flow within a body: it has no such form",
     "NotLoggedIn": "at another broker; becomes the reason why a connector is down",
     "Unsendable": "of a message that is rejected; becomes the outcome of its delivery",
     "Malformed": "of bytes of a peer; becomes AmqpError, or nothing is found in a stored message",
@@ -30,6 +31,7 @@ INTERNAL: Final = {
     "StompError": "of a peer; becomes an ERROR frame",
     "TlsFailure": "of a peer; becomes a line of the log and the end of its connection",
     "Unfinished": "flow within a session: not an error",
+    "_NoAnswer": "of a member of etcd; becomes a part of ArbiterFault",
     "_Wrong": "a finding about a file; becomes IndexDamaged",
 }
 """Exceptions that no person sees as they are, and what becomes of them."""

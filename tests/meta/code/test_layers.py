@@ -141,6 +141,11 @@ PLANTED = [
     ("protocols/probe", "import daybook.protocols.stomp", "No protocol knows another"),
     ("protocols/probe", "import socket", RUNS_NOTHING),
     ("pipeline", "import asyncio", "Only the server runs an event loop"),
+    ("recovery", "import daybook.replication", LAYERS),
+    ("history", "import daybook.replication.arbiters", LAYERS),
+    ("replication", "import daybook.server", LAYERS),
+    ("server", "import daybook.replication", "A broker without standbys imports nothing of them"),
+    ("server", "import aiohttp", "Only the gateway of etcd needs the extra for standbys"),
 ]
 
 

@@ -6,8 +6,10 @@ is known if the code has it, as a name or in a text that is not a docstring.
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -30,6 +32,9 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 TEST = re.compile(r"(tests/[\w/]+\.py)((?:::\w+)+)")
+BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+BETWEEN = ("|", "||", "&&", "&", ";", ">", "<", "2>")
+ASSIGNED = re.compile(r"[A-Z_]+=.*")
 PATH = re.compile(r"[\w.-]+(/[\w.*-]+)+/?(:\w+)?|[\w.-]+/")
 TEXTS = ("Makefile", "pyproject.toml", "setup.py", "Dockerfile", ".ci/run")
 PROGRAMS = {"daybook": daybook.cli, "journal": journal_cli.cli}
@@ -68,7 +73,8 @@ def _words_of_text(text: str) -> list[str]:
 def known_words(root: Path = tree.ROOT) -> frozenset[str]:
     """Return every word that the code, the build and the shipped files have."""
     found: set[str] = set()
-    for path in tree.sources(root, *tree.rooms(root), "bench", "docs", "etc", "release"):
+    own = (root / "src" / tree.PACKAGE).glob("*.py")  # beside the rooms
+    for path in (*own, *tree.sources(root, *tree.rooms(root), "bench", "docs", "etc", "release")):
         found |= words_of_code(path.read_text("utf-8"))
     for path in tree.sources(root, "tests"):  # their texts may be about what is not there
         found |= words_of_code(path.read_text("utf-8"), texts=False)
@@ -119,6 +125,41 @@ def unknown_target(words: list[str], root: Path = tree.ROOT) -> str:
         if assigned and '"' in word:
             break
     return ""
+
+
+def blocks(page: Path, languages: tuple[str, ...]) -> list[str]:
+    """Return the blocks of code of a page in some languages."""
+    found = BLOCK.findall(page.read_text("utf-8"))
+    return [body for _, language, body in found if language in languages]
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Return the words of each command in the blocks of a page that are for a shell."""
+    lines = [
+        line for body in blocks(page, ("sh",)) for line in body.replace("\\\n", " ").splitlines()
+    ]
+    for body in blocks(page, ("console",)):
+        lines += [line.strip()[2:] for line in body.splitlines() if line.strip().startswith("$ ")]
+    for line in lines:
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:  # a text of several lines
+            continue
+        for _, group in groupby(words, key=BETWEEN.__contains__):
+            yield [word for word in group if not ASSIGNED.fullmatch(word)]
+
+
+def unknown_commands(page: Path) -> Iterator[str]:
+    """Find commands in the blocks of a page that the project does not have."""
+    for words in commands(page):
+        problem = ""
+        program = words[0].removeprefix(".venv/bin/") if words else ""
+        if program in PROGRAMS and len(words) > 1:
+            problem = unknown_command([program, *words[1:]])
+        elif program == "make" and len(words) > 1:
+            problem = unknown_target(words)
+        if problem:
+            yield f"{page.name}: {' '.join(words)}: {problem}"
 
 
 def unknown_module(name: str, root: Path = tree.ROOT) -> str:

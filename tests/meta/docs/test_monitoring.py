@@ -8,7 +8,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from daybook.server.monitoring.figures import FAMILIES
+from daybook.server.monitoring.health import KINDS, RUNBOOK, Problem
 from tests.meta import tree
+from tests.meta.docs.pages import slug
 from tests.meta.drawn import metrics_page
 
 ALERTS = tree.ROOT / "etc" / "prometheus-alerts.yaml"
@@ -94,3 +96,21 @@ def test_the_names_follow_the_conventions() -> None:
         assert (family.kind == "counter") == family.name.endswith("_total"), family.name
         assert family.help.endswith(".")
         assert "_ms" not in family.name
+
+
+def test_each_kind_of_problem_has_its_section() -> None:
+    for page, section in RUNBOOK.values():
+        headings = re.findall(
+            r"^#+ (.+)$", (tree.ROOT / "docs" / f"{page}.md").read_text("utf-8"), re.MULTILINE
+        )
+        assert section in headings, (page, section)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_problem_links_to_its_section_on_a_site(kind: str) -> None:
+    page, section = RUNBOOK[kind]
+    problem = Problem(0, "x", kind)
+    expected = f"https://docs.example/daybook/docs/{page}.html#{slug(section)}"
+    for site in ("https://docs.example/daybook", "https://docs.example/daybook/"):
+        assert problem.runbook_on(site) == expected
+    assert problem.runbook_on("") == Problem(0, "x").runbook_on(site) == ""

@@ -46,6 +46,33 @@ def test_what_a_page_names_exists(page: Path) -> None:
     assert not list(names.unknown(page, names.known_words(), FOREIGN))
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_blocks_exist(page: Path) -> None:
+    """Blocks of `sh` are not run: they install, or name machines and files of the reader."""
+    assert not list(names.unknown_commands(page))
+
+
+def test_blocks_of_a_console_are_run_by_a_test() -> None:
+    having = {page.name for page in PAGES if names.blocks(page, ("console",))}
+    assert having == {"filters.md", "forensics.md", "tutorial.md"}, "run its commands in a test"
+
+
+def test_a_command_in_a_block_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\nA=1 daybook nonsense\nmake nonsense && daybook status | grep x\n```\n"
+        "1. one\n\n    ```console\n    $ journal verify data --nonsense\n    intact\n    ```\n"
+        "```console\n$ daybook queue nonsense > file\ndaybook nonsense\n```\n"
+    )
+    found = [each.rpartition(": ")[2] for each in names.unknown_commands(page)]
+    assert found == [
+        "cli has no command nonsense",
+        "the Makefile has no target nonsense",
+        "verify has no option --nonsense",
+        "queue has no command nonsense",
+    ]
+
+
 def test_no_foreign_name_is_listed_in_vain() -> None:
     everything = "".join(page.read_text("utf-8") for page in PAGES)
     assert not [name for name in FOREIGN if f"`{name}`" not in everything]

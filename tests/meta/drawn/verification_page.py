@@ -90,6 +90,10 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
         Listed("tests/crash/test_drills.py::test_a_planted_mistake_is_found",
                (f"{kind}: {_sentence(name.replace('-', '_'))}"
                 for kind, name, _ in _list("crash.test_drills", "PLANTS"))),
+        Listed("tests/crash/standbys/test_failover_drill.py::"
+               "test_a_planted_mistake_of_a_cluster_is_found",
+               (_sentence(name.replace("-", "_"))
+                for name in _list("crash.standbys.test_failover_drill", "PLANTED"))),
         Alone("tests/unit/tools/drills/test_bit_rot_and_restore.py", "is_found"),
     ),
     "simulation": (

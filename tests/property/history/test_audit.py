@@ -15,8 +15,8 @@ from daybook.engine.core.core import Options
 from daybook.engine.facts import events
 from daybook.engine.facts.definitions import DivertDefinition
 from daybook.engine.messages.headers import build
+from daybook.history.audit import journal_audit, re_execution
 from daybook.history.audit import pieces as cutting
-from daybook.history.audit import re_execution
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.re_execution import Audit, audit_piece, joined, tasks
 from daybook.history.verification.verify_work import Source
@@ -27,7 +27,6 @@ from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots import snapshots
 from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
-from daybook.tools.history import audit
 from tests.support.forging.faults import retold
 from tests.support.forging.forger import stories
 from tests.support.histories import HISTORY_ID, some_history, write_history
@@ -230,6 +229,6 @@ def test_processes_say_the_same() -> None:
         with patch.object(cutting, "PIECE_EVENTS_MIN", 1):
             pieces = tasks(path, disk, 0, last, processes=2, now=LATER, tolerance=0)
         assert len(pieces) > 2 > len(whole)
-        told = audit.audited(pieces, Source(path), 2)
-        assert told.breaches == audit.audited(whole, disk, 1).breaches == []
-        assert counts(told.accounts) == counts(audit.audited(whole, disk, 1).accounts)
+        told = journal_audit.audited(pieces, Source(path), 2)
+        assert told.breaches == journal_audit.audited(whole, disk, 1).breaches == []
+        assert counts(told.accounts) == counts(journal_audit.audited(whole, disk, 1).accounts)

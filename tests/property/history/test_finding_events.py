@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.facts import events, life
@@ -109,7 +109,6 @@ CLAUSE = st.lists(FIELD, min_size=1, max_size=2, unique_by=lambda each: each[0])
 SEARCHES = st.lists(CLAUSE, min_size=1, max_size=2)
 
 
-@settings(max_examples=150)
 @given(clauses=SEARCHES, span=st.tuples(LSNS, st.none() | LSNS), aside=st.booleans())
 def test_every_source_leads_to_the_events_that_fit(
     histories: list[EventFinder],

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.facts.reasons import REASONS
@@ -188,7 +188,6 @@ def plan_of(source: Source, selection: Selection, split_bytes: int, columns: Seq
     return make_plan(source, selection, names=names, split_bytes=split_bytes)
 
 
-@settings(max_examples=75)
 @given(st.data())
 def test_the_decoder_gives_exactly_what_is_selected(data: st.DataObject) -> None:
     journal = history(data.draw(st.integers(1, 4)), data.draw(st.sampled_from([5, 40, 200])))

@@ -64,7 +64,8 @@ def test_the_state_at_an_event_is_the_fold_up_to_it(
             with state_at(data, disk, lsn, note=wrong.append) as state:
                 expected = fold_events(journal[:lsn])
                 assert digest(state) == digest(expected)
-                assert check(state) == []
+                # Within a decision there may be what no rest allows; the fold has it too.
+                assert sorted(check(state)) == sorted(check(expected))
                 for queue in expected.queues.values():
                     shown = [each.message.id for each in state.queues[queue.id].standing()]
                     assert shown == [each.message.id for each in queue.standing()]

@@ -58,7 +58,6 @@ def _play(seed: int, steps: int) -> World:
     return world
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_no_sequence_of_frames_breaks_the_broker(seed: int) -> None:
     _play(seed, 120)

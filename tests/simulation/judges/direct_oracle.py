@@ -30,6 +30,11 @@ def is_ending(link: Link) -> bool:
     return link.broker_gone or link.close_at > 0 or is_closing or is_stopping
 
 
+def is_behind(link: Link) -> bool:
+    """Whether something is on its way between a client and the broker, or stays there."""
+    return bool(link.to_broker or link.to_client) or link.stalled or not link.reading
+
+
 class Receiving(msgspec.Struct, eq=False):
     """A link or subscription that receives. It settles nothing if it `is_automatic`. It is over
     when its client ended it or lost it, and `is_confirmed` when the client heard that it is. Where
@@ -232,29 +237,42 @@ class DirectOracle:
 
     # ---- at rest
 
-    def check_rest(self, credits: Iterable[tuple[Link, str, int]]) -> None:
-        """Check, when nothing is on its way, that all senders have heard that can have; and that
-        credit is where somebody receives."""
-        for each in self._all():
-            if (each.is_over or is_ending(each.link)) and not each.is_gone:
-                return
+    def check_rest(self, credits: Iterable[tuple[Link, str, int]]) -> int:
+        """Check, when nothing is under way in the broker, that all senders have heard that can
+        have; and that credit is where somebody receives. Return how many were judged: addresses
+        where a word is still on its way are left out."""
+        left_out = {
+            each.address
+            for each in self._all()
+            if not each.is_gone and (each.is_over or is_ending(each.link) or is_behind(each.link))
+        }
         there = {
             address: [each for each in known.values() if not (each.is_over or each.is_gone)]
             for address, known in self._receivings.items()
         }
+        count = 0
+        for link, address, credit in credits:
+            if address in left_out or is_ending(link) or is_behind(link):
+                continue
+            count += 1
+            if address in TRANSIENT and credit and not there[address]:
+                raise Violation("direct", f"{link.serial} has credit, and nobody is at {address}")
+            if there.get(address) and not (credit or self._open.get(link.serial)):
+                raise Violation("direct", f"{link.serial} has no credit for {address}")
+        for sent in self._awaited(there):
+            if sent.address in left_out or is_ending(sent.link) or is_behind(sent.link):
+                continue
+            raise Violation("direct", f"nobody hears of {sent}")
+        return count
+
+    def _awaited(self, there: dict[str, list[Receiving]]) -> Iterable[DirectSent]:
+        """Return the messages whose end their senders must have heard, with these receivers."""
         waiting = {
             copy.receiving.number
             for sent in self._sent.values()
             for copy in sent.copies
             if not (copy.said or copy.receiving.is_over or copy.receiving.is_automatic)
         }
-        for link, address, credit in credits:
-            if is_ending(link):
-                continue
-            if address in TRANSIENT and credit and not there[address]:
-                raise Violation("direct", f"{link.serial} has credit, and nobody is at {address}")
-            if there.get(address) and not (credit or self._open.get(link.serial)):
-                raise Violation("direct", f"{link.serial} has no credit for {address}")
         unheard = [each for known in self._open.values() for each in known.values()]
         # A message for the queue of an address waits if that is full, or for the disk; with it
         # all that the same connection of STOMP sends.
@@ -263,14 +281,12 @@ class DirectOracle:
             for sent in unheard
             if sent.address == FALLING_BACK and not there[sent.address]
         }
-        for sent in unheard:
-            served = all(
-                each.credit > 0 and each.number not in waiting for each in there[sent.address]
-            )
-            if sent.link.serial in stuck:
-                continue
-            if served and not is_ending(sent.link):
-                raise Violation("direct", f"nobody hears of {sent}")
+        return (
+            sent
+            for sent in unheard
+            if sent.link.serial not in stuck
+            and all(each.credit > 0 and each.number not in waiting for each in there[sent.address])
+        )
 
     def _all(self) -> Iterable[Receiving]:
         return (each for known in self._receivings.values() for each in known.values())

@@ -80,6 +80,11 @@ class Node:
             life.ask(create_queue(NAME, NAME, ANYCAST))
         life.writer.choose_ways(self._chance, WayCounts(), lambda: None)
 
+    @property
+    def knows_ends(self) -> bool:
+        """Whether it has learned of each client and broker that is gone."""
+        return not any(link.client_gone for link in self.links)
+
     def queued(self) -> int:
         """Return how many messages it keeps."""
         assert self.life is not None

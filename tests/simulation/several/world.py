@@ -338,8 +338,11 @@ class World:
         return all(node.is_serving and not node.queued() for node in self._nodes)
 
     def _is_joined(self) -> bool:
-        """Whether each broker is there, and each auto-link active."""
-        if not all(node.is_serving for node in self._nodes):
+        """Whether each broker is there, and each auto-link active.
+
+        A broker that has not learned yet that a receiver vanished may send direct messages to it.
+        """
+        if not all(node.is_serving and node.knows_ends for node in self._nodes):
             return False
         for connector, cables in self._cables.items():
             if len(cables) != 1 or not cables[0].is_up:

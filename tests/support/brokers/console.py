@@ -11,9 +11,14 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from bench.brokers.running import free_port
+from tests.support.process import DAYBOOK
+
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK: Final = "=== end of command ==="
 SHELL_SECONDS: Final = 300
+PORT: Final = "61613"
+"""The port of the broker on the pages; another one is used, and shown as this one."""
 
 
 class Shown:
@@ -59,10 +64,18 @@ def run_all(commands: list[Shown], folder: Path, variables: dict[str, str]) -> l
     return said.split(_MARK + "\n")[: len(commands)]
 
 
+def staged(page: str, folder: Path) -> list[str]:
+    """Run the commands of a page in a folder; return their outputs with the port of the page."""
+    port = str(free_port())
+    commands = commands_of(re.sub(rf"\b{PORT}\b", port, page))
+    outputs = run_all(commands, folder, {"PATH": f"{Path(DAYBOOK).parent}:/usr/bin:/bin"})
+    return [re.sub(rf"\b{port}\b", PORT, output) for output in outputs]
+
+
 def without_numbers(text: str) -> str:
-    """Return a text in which every number is `0`, every time between two steps `+0 s`, and every
-    gap one space."""
-    text = re.sub(r"\+[0-9.,]+ (?:us|ms|s|min|h)\b", "+0 s", text)
+    """Return a text in which every number is `0`, and every gap one space; without the times
+    between steps, which are not shown between steps of one turn."""
+    text = re.sub(r"^ *\+[0-9.,]+ (?:us|ms|s|min|h)\n", "", text, flags=re.MULTILINE)
     numbers = re.sub(r"\b[0-9a-f]{32,}\b|[0-9]+(?:[,.:T-][0-9]+)*Z?", "0", text)
     return re.sub(r" +", " ", numbers).replace(" \n", "\n").strip()
 

@@ -36,6 +36,7 @@ from daybook.protocols.port import (
     LinkRow,
     Pull,
     SaslStep,
+    SessionRow,
 )
 from tests.support.links.incoming import CREDIT, Incoming
 from tests.support.links.outgoing import Outgoing
@@ -99,6 +100,10 @@ class LinksSession:
         """How many links there are."""
         receivers = sum(isinstance(each, Outgoing) for each in self.links.values())
         return LinkCounts(1, len(self.links) - receivers, receivers)
+
+    def session_rows(self, first: int, count: int) -> list[SessionRow]:
+        """Say that the one session has no windows."""
+        return [SessionRow(1, len(self.links), 0, 0, 0, 0, 0)][first : first + count]
 
     def link_rows(self, first: int, count: int) -> list[LinkRow]:
         """Return so many links, from one on."""

@@ -7,7 +7,7 @@ memory, and answers from that. It is slow and obviously right, without pages and
 from collections.abc import Iterator, Sequence
 
 from daybook.engine.facts.details import Origin
-from daybook.engine.facts.events import LARGE, ROUTED, chunk_lsns
+from daybook.engine.facts.events import LARGE, ROUTED, TIME, chunk_lsns
 from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import Message, message_without_content
 from daybook.engine.messages.origins import journaled
@@ -71,6 +71,19 @@ class MemoryStore:
             self.fill([entry.message for entry in entries])
         return Loaded(entries, reached)
 
+    def pass_over(self, queue: Queue, level: int, after: int, most: int) -> tuple[int, int]:
+        """Count the next entries of a level: see `engine.queues.queue.Store`."""
+        bare = Window(most, 1 << 62, with_content=False)
+        paged = queue.paged_range(level)
+        until = paged.until if paged is not None else PAST_ALL
+        found = [
+            each
+            for each in self.load(queue, level, after, bare).entries
+            if each.message.id <= until
+        ]
+        is_all = len(found) < most
+        return len(found), PAST_ALL if is_all else found[-1].message.id
+
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one ready entry, without content."""
         known = self.state.queues.get(queue.id)
@@ -78,6 +91,12 @@ class MemoryStore:
         if stored is None or stored.state != READY or not _is_missing(stored.message, queue):
             return None
         return _copy(stored)
+
+    def entered(self, message_id: int) -> int:
+        """Return when a message entered its queue."""
+        if not 0 < message_id <= len(self.journal):
+            raise StoreError(f"the journal has no message {message_id}")
+        return self.journal[message_id - 1].row[TIME]
 
     def last_value(self, queue: Queue, key: bytes) -> int:
         """Return the newest message with a last value key."""

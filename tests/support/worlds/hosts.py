@@ -31,6 +31,9 @@ def moved(state: State, command: Any) -> Any:
         value = getattr(command, name, None)
         if isinstance(value, str) and value and type(command).__name__ not in _HAVE_NO_NAME_THERE:
             changes[name] = qualified(OTHER, value)
+    if getattr(command, "auto_link", None) is not None:
+        link = command.auto_link
+        changes["auto_link"] = msgspec.structs.replace(link, address=changes["address"])
     if "match" in fields:
         changes["match"] = f"{OTHER}{DIVIDER}{command.match}"
     if "definition" in fields:

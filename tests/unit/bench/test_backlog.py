@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from bench.backlog import BODY_BYTES, KEY, Load, main, measure
@@ -24,6 +25,7 @@ def test_bodies_say_what_they_are() -> None:
     assert all(KEY.match(body) for body in bodies)
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_a_backlog_larger_than_memory_is_drained_in_order(tmp_path: Path) -> None:
     found = measure(DaybookTarget("daybook", SMALL, None), tmp_path, 12_000, 7, 100, busy=(0, 1))
     assert [phase.name for phase in found.phases] == ["fill", "rest", "drain"]

@@ -23,6 +23,7 @@ from bench.load.frames import LoadError
 from bench.load.measurement import MODES, Measurement, Plan
 from bench.machine.interrupts import Interrupted, Interrupts
 from bench.run import Record
+from tests.support import nursery
 
 ROOT = Path(run.__file__).resolve().parent.parent
 
@@ -156,6 +157,7 @@ def test_what_runs_on_java_is_warmed_up_longer(
     assert warmed == [300, 1000, 10_000, 2000, 2000]
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_another_version_is_measured_beside_this_one(tmp_path: Path) -> None:
     file = tmp_path / "samples.json"
     code, output = invoke(
@@ -194,7 +196,7 @@ def test_two_brokers_share_what_is_sent_to_a_sharded_queue(tmp_path: Path) -> No
     for data in ("data", "there"):
         journal = Path(sys.executable).with_name("journal")
         asked = [str(journal), "inspect", "--data", str(tmp_path / data), "--kind", "Routed"]
-        told = subprocess.run(asked, capture_output=True, text=True, check=True)
+        told = nursery.run(asked, capture_output=True, text=True, check=True)
         assert told.stdout.count("Routed") > 200, data
 
 

@@ -11,8 +11,8 @@ from daybook.pipeline.selection import (
     Selection,
     SelectionError,
     from_options,
-    parse_time,
 )
+from daybook.times import parse_time
 
 
 def test_nothing_selects_everything() -> None:
@@ -57,7 +57,8 @@ def test_spans_may_be_open(text: str, span: tuple[int, int | None]) -> None:
         ({"lsn": "²"}, "is not an LSN"),
         ({"lsn": "9..5"}, r"lsn '9\.\.5' ends before it begins; write FROM\.\.TO"),
         ({"message": "-1"}, "'-1' is not the id of a message"),
-        ({"time": "noon"}, "'noon' is not a time; write it like 2026-11-20T14:05:30"),
+        ({"time": "noon"}, "'noon' is not a time; write it like 2026-11-20T14:05, 14:05:30, "),
+        ({"time": "999999999 weeks ago"}, "'999999999 weeks ago' is before the year 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, str], what: str) -> None:
@@ -65,9 +66,23 @@ def test_what_makes_no_sense_is_refused(options: dict[str, str], what: str) -> N
         from_options(options)
 
 
+def test_times_are_written_as_on_the_command_line() -> None:
+    before = datetime.now(UTC)
+    found = from_options({"time": "10 minutes ago .. now"})
+    assert found.since is not None
+    assert found.until is not None
+    assert found.until - found.since == 600_000_000, "both ends are of the same now"
+    assert found.until >= parse_time(before.isoformat(), before)
+    assert from_options({"time": "-10m.."}).until is None
+    zoned = from_options({"time": "2026-11-20T12:00 Europe/Berlin..2026-11-20T11:00"})
+    assert zoned.since == zoned.until
+
+
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_times_are_exact(when: datetime) -> None:
-    micros = parse_time(when.isoformat())
-    assert parse_time(when.replace(tzinfo=None).isoformat()) == micros
+    found = from_options({"time": f"{when.isoformat()}..{when.replace(tzinfo=None).isoformat()}"})
+    micros = found.since
+    assert micros is not None
+    assert micros == found.until
     assert micros % 1_000_000 == when.microsecond
     assert (micros - when.microsecond) // 1_000_000 == int(when.replace(microsecond=0).timestamp())

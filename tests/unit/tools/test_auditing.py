@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine.commands import PurgeQueue
+from daybook.engine.commands import DeleteQueue, PurgeQueue
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.history.reports.report import Report
 from daybook.journal.data_directory import JOURNAL
+from daybook.tools.history import audit
 from daybook.tools.history.audit import QUEUES_SHOWN
 from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.failures import Failure
@@ -55,6 +58,27 @@ def test_every_message_is_accounted_for(data: Path) -> None:
     assert "dead lettered" in shown.stdout
 
 
+def test_a_queue_has_the_address_that_it_was_bound_to_last(tmp_path: Path) -> None:
+    """Also while it is being deleted, which is a change of it, too."""
+    world = DoorWorld()
+    connection = world.connect()
+    for address in ("news", "prices"):
+        subscribed = world.attach(
+            connection, address, durable_name="d", routing_type=MULTICAST, credit_messages=1
+        )
+        world.send(address, b"x", connection, routing_type=MULTICAST)
+        world.detach(subscribed)
+    shown = []
+    for name in ("kept", "deleted"):
+        data = write_history(tmp_path / name, world.journal, cuts=world.ends)
+        [queue] = json.loads(ask(data, "--json").stdout)["queues"]
+        shown.append((queue["address"], queue["difference"]))
+        if name == "kept":
+            world.ok(DeleteQueue(queue["queue"], force=True))
+            world.turn()
+    assert shown == [("prices", 0)] * 2
+
+
 def test_of_very_many_queues_the_busiest_are_shown(tmp_path: Path) -> None:
     world = DoorWorld()
     connection = world.connect()
@@ -98,11 +122,16 @@ def test_a_breach_is_shown_with_its_proof(tmp_path: Path) -> None:
     ]
 
 
-def test_a_clock_may_be_given_more_time(tmp_path: Path) -> None:
+def test_a_clock_may_be_given_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Report] = []
+    monkeypatch.setattr(audit, "keep_report", lambda path, report: kept.append(report))
     planted = years_ahead()
     data = write_history(tmp_path / "data", planted.history, cuts=planted.ends)
     assert ask(data).exit_code == 1
     assert ask(data, "--clock-tolerance", 400_000_000).exit_code == 0
+    assert [each.ok for each in kept] == [False, True]
+    assert kept[0].command == f"journal audit --data {data}"
+    assert kept[1].command == f"journal audit --data {data} --clock-tolerance 400000000"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from daybook.times import parse_time
 from daybook.tools import daybook
-from daybook.tools.terminal.times import parse_time
 
 ROOT = Path(daybook.__file__).resolve().parent.parent
 
@@ -34,7 +34,7 @@ def interrupted(*arguments, **options):
     os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 
-verify.verify_data = interrupted
+verify.verdict_on = interrupted
 from daybook.tools.entry import journal
 journal()
 """

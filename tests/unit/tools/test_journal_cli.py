@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 from daybook.engine import commands
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import BY_NUMBER
+from daybook.journal.blocks.format import segment_first_lsn
+from daybook.journal.data_directory import LOCK
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
 from daybook.tools.journal_cli import cli
@@ -252,6 +254,59 @@ def test_verify_of_an_intact_journal(history: Any) -> None:
     verdict = json.loads(journal("verify", "--data", history.data, "--json").output)
     assert verdict["ok"] is True
     assert verdict["folded_lsn"] == history.last_lsn
+
+
+def test_verify_from_an_event_on_says_what_it_did_not_check(history: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(history.data, copy)
+    names = segment_names(RealDisk(copy / "journal"))
+    first = segment_first_lsn(names[1])
+    assert first is not None
+    (copy / LOCK).touch()
+    path = copy / "journal" / names[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 4
+    path.write_bytes(content)
+    assert journal("verify", copy).exit_code == 1
+    for begin in (first, first + 1):
+        result = journal("verify", copy, "--from", begin)
+        assert result.exit_code == 0, result.output
+        assert f"note: not checked: the events before {first}, " in result.output
+        assert "They were not folded" in result.output
+        assert result.output.endswith(f"intact from event {first} on\n")
+        verdict = json.loads(journal("verify", copy, "--from", begin, "--json").output)
+        assert (verdict["ok"], verdict["begun_at"], verdict["folded_lsn"]) == (True, first, 0)
+        assert verdict["report"]["first_lsn"] == first
+    several = journal("verify", copy, "--from", first, "--processes", 2)
+    assert several.output == result.output
+    for begin in (first - 1, 1, "2000-01-01"):
+        assert journal("verify", copy, "--from", begin).exit_code == 1
+    result = journal("verify", copy, "--from", "now")
+    assert result.output.endswith(f"intact from event {segment_first_lsn(names[-1])} on\n")
+    [newest, *_] = json.loads(journal("reports", "--data", copy, "--json").output)["reports"]
+    assert newest["result"] == f"intact from event {segment_first_lsn(names[-1])} on"
+    assert newest["command"].startswith(f"journal verify --data {copy} --from ")
+    beyond = journal("verify", copy, "--from", history.last_lsn + 1)
+    assert beyond.exit_code == 1
+    assert f"WRONG the journal ends with event {history.last_lsn}, before" in beyond.output
+
+
+def test_verify_from_an_event_on_finds_damage_behind_it(history: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(history.data, copy)
+    names = segment_names(RealDisk(copy / "journal"))
+    (copy / "journal" / names[2]).unlink()
+    result = journal("verify", copy, "--from", segment_first_lsn(names[1]))
+    assert result.exit_code == 1
+    assert "should come before: blocks or a segment are missing" in result.output
+
+
+@pytest.mark.parametrize("option", ["--index", "--one-by-one", "--resume"])
+def test_verify_from_an_event_on_folds_nothing(history: Any, option: str) -> None:
+    result = journal("verify", history.data, "--from", 5, option)
+    assert result.exit_code == 2
+    assert f"{option} " in result.output
+    assert "that all events give, and --from reads the last ones alone: give one" in result.output
 
 
 def test_verify_names_the_damaged_place(history: Any, tmp_path: Path) -> None:

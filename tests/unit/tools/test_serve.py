@@ -17,7 +17,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Data directories that a broker was started on."""
     found: list[str] = []
 
-    def run(config: Config, *_: Any) -> int:
+    def run(config: Config, *_: Any, **__: Any) -> int:
         found.append(config.broker.data_directory)
         return 0
 

@@ -17,7 +17,7 @@ from daybook.history.descriptions import as_object, line, sentence
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.texts import moment
-from daybook.tools.terminal.times import parse_time
+from daybook.times import parse_time
 from tests.support.worlds.second_format import MAPS, encode, installed
 
 LIMITS = {"B": 255, "H": 65_535, "I": 2**32 - 1, "Q": 2**64 - 1, "q": 2**63 - 1}
@@ -141,6 +141,17 @@ NOW = datetime(2026, 3, 4, 15, 0, tzinfo=UTC)
         ("14:05", datetime(2026, 3, 4, 14, 5, tzinfo=UTC)),
         ("10m", NOW - timedelta(minutes=10)),
         ("2d", NOW - timedelta(days=2)),
+        ("-10m", NOW - timedelta(minutes=10)),
+        ("10 minutes ago", NOW - timedelta(minutes=10)),
+        ("1 Hour ago", NOW - timedelta(hours=1)),
+        ("now", NOW),
+        ("today", datetime(2026, 3, 4, tzinfo=UTC)),
+        ("today 09:00", datetime(2026, 3, 4, 9, tzinfo=UTC)),
+        ("Yesterday 09:00:30", datetime(2026, 3, 3, 9, 0, 30, tzinfo=UTC)),
+        ("2026-03-04 14:05 UTC", datetime(2026, 3, 4, 14, 5, tzinfo=UTC)),
+        ("2026-03-04T14:05Z", datetime(2026, 3, 4, 14, 5, tzinfo=UTC)),
+        ("2026-07-04 14:05 Europe/Berlin", datetime(2026, 7, 4, 12, 5, tzinfo=UTC)),
+        ("14:05 America/New_York", datetime(2026, 3, 4, 19, 5, tzinfo=UTC)),
     ],
 )
 def test_times_as_people_write_them(text: str, meant: datetime) -> None:
@@ -148,7 +159,21 @@ def test_times_as_people_write_them(text: str, meant: datetime) -> None:
     assert datetime.fromtimestamp(microseconds / 1e6, UTC) == meant
 
 
-@pytest.mark.parametrize("text", ["", "soon", "25:00", "2026-13-01", "-10m", "10 parsecs"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "soon",
+        "25:00",
+        "2026-13-01",
+        "10 parsecs",
+        "today 25:00",
+        "ago",
+        "9:00 Mars/Base",
+        "UTC",
+        "today Europe/../x",
+    ],
+)
 def test_what_is_no_time_is_said_so(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time; write it like"):
         parse_time(text, NOW)

@@ -68,6 +68,22 @@ def test_the_drawing_is_well_formed_and_tells_each_step(history: Any, name: str)
         assert float(bar.get("x", "0")) <= width
 
 
+def test_a_drawing_is_readable_where_styles_are_refused(history: Any) -> None:
+    """The policy of the console refuses them in a drawing that is opened alone."""
+    root = ElementTree.fromstring(svg(told(history, "dead")))
+    style = root.find(f"{SVG}style")
+    assert style is not None
+    # Only dark screens need the style.
+    assert (style.text or "").strip().startswith("@media (prefers-color-scheme: dark)")
+    paper = root.find(f"{SVG}rect[@class='paper']")
+    assert paper is not None
+    assert paper.get("fill") == "#ffffff"
+    assert root.get("fill") == "#1c2430"
+    assert root.get("font-family")
+    for each in root.iter(f"{SVG}text"):
+        assert {"fill", "font-size", "font-weight"} & set(each.keys()), each.get("class")
+
+
 def test_names_of_clients_are_no_markup(pen: Any) -> None:
     pen.do(commands.Start(version="1"))
     evil = '<script>alert("x")</script>&\x1b[31m#;'

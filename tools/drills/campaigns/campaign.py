@@ -6,8 +6,8 @@ must agree. A `Hardship` defines the end of the broker and the damage to its dis
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,27 +25,11 @@ from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import newest_state
 from daybook.tools.drills.campaigns.derived_files import SAID, Wounds
 from daybook.tools.drills.clients.amqp_client import AmqpDrillClient
-from daybook.tools.drills.clients.client import (
-    Client,
-    Connect,
-    Delivery,
-    Gone,
-    Receipt,
-    Refused,
-    StompClient,
-)
+from daybook.tools.drills.clients.client import Connect, Gone, StompClient
+from daybook.tools.drills.clients.drain import drain
 from daybook.tools.drills.clients.ledger import Ledger
 from daybook.tools.drills.clients.witness import Wrong
-from daybook.tools.drills.clients.workload import (
-    DEAD,
-    DRILL_STAFF,
-    INPUT,
-    ORDERS,
-    OUTPUT,
-    POISON,
-    begin_work,
-    end_work,
-)
+from daybook.tools.drills.clients.workload import DRILL_STAFF, begin_work, end_work
 from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.scratch.server import AMQP, STOMP, Serving
 
@@ -53,15 +37,8 @@ WORK_SECONDS: Final = (0.05, 1.5)
 START_SECONDS: Final = (0.05, 0.8)
 STARTS_TO_KILL: Final = 0.15
 FIRST_SECONDS: Final = 30.0
-DRAIN_SECONDS: Final = 30.0
-END_SECONDS: Final = 300.0
 SAYS_WITHIN_S: Final = 10.0
-SILENCE_SECONDS: Final = 1.0
-"""After so much silence queues count as empty; the check of the journal decides."""
 SAMPLE_SECONDS: Final = 0.25
-
-
-Take = Callable[[Client, Delivery, set[str]], None]
 
 
 class Hardship:
@@ -261,14 +238,7 @@ class Campaign:
         self.hardship.before_start(self.data)
         self._start()
         try:
-            with _customer(self.makers[-1], self.broker.port) as client:
-                for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
-                    client.subscribe(destination, str(number), 1000)
-                self._drain(client, self._take)
-            # A dead letter has the destination that it was sent to: it needs a client of its own.
-            with _customer(StompClient, self.broker.port) as undertaker:
-                undertaker.subscribe(DEAD, "1", 1000)
-                self._drain(undertaker, self._bury)
+            drain(self.ledger, self.makers[-1], StompClient, self.broker.port)
         except Gone as gone:
             raise Wrong(
                 "P1", f"the broker was gone while it was drained: {self.broker.last_words()}"
@@ -281,44 +251,6 @@ class Campaign:
         if not self.ledger.receipted:
             raise Wrong("drill", "the clients completed no work, so nothing was proved")
         self._verify()
-
-    def _drain(self, client: Client, take: Take) -> None:
-        """Consume until no message is left and every answer has come."""
-        waiting: set[str] = set()
-        begun = silent_since = time.monotonic()
-        while True:
-            heard = client.receive(0.5)
-            now = time.monotonic()
-            if isinstance(heard, Receipt):
-                waiting.discard(heard.id)
-                if not heard.id.endswith(POISON):
-                    self.ledger.ack_receipted(heard.id)
-            elif isinstance(heard, Delivery):
-                silent_since = now
-                take(client, heard, waiting)
-            elif isinstance(heard, Refused):
-                raise Wrong("P1", f"the broker refused while it was drained: {heard.text}")
-            elif not waiting and now - silent_since > SILENCE_SECONDS:
-                return
-            if now - silent_since > DRAIN_SECONDS or now - begun > END_SECONDS:
-                raise Wrong(
-                    "P1", f"the queues do not become empty; {len(waiting)} answers are missing"
-                )
-
-    def _take(self, client: Client, delivery: Delivery, waiting: set[str]) -> None:
-        body = delivery.body
-        self.ledger.delivered(body, delivery.delivery_count, delivery.is_flagged)
-        waiting.add(body)
-        if body.endswith(POISON):
-            client.nack(delivery, body)
-        else:
-            self.ledger.drained.add(body)
-            client.ack(delivery, body)
-
-    def _bury(self, client: Client, delivery: Delivery, waiting: set[str]) -> None:
-        self.ledger.buried(delivery.body, delivery.id, is_flagged=delivery.is_flagged)
-        waiting.add(delivery.body + POISON)
-        client.ack(delivery, delivery.body + POISON)
 
     def _verify(self) -> None:
         """Check that the journal is whole, its digests agree, and the queues are empty."""
@@ -344,16 +276,6 @@ class Campaign:
     def end(self) -> None:
         """Leave no process behind."""
         self.broker.kill()
-
-
-@contextmanager
-def _customer(connect: Connect, port: int) -> Iterator[Client]:
-    """Connect, and drop the connection at the end. Raises Gone."""
-    client = connect(port)
-    try:
-        yield client
-    finally:
-        client.cut()
 
 
 def missing_messages(journal: Path, receipted: int) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from daybook.server.configuration.config import load
 from daybook.tools.drills.campaigns.campaign import Campaign, Hardship
 from daybook.tools.drills.campaigns.derived_files import Wounds
 from daybook.tools.drills.campaigns.hardships import (
@@ -109,6 +110,12 @@ def run(asked: Asked) -> Report:
         _sum_up(campaign, hardship, report, asked)
     reports.finish(report, time.monotonic() - begun)
     return report
+
+
+def data_of(config: Path | None) -> Path | None:
+    """Return the data directory of a configuration, where the report of its drill is kept. Raises
+    ConfigError."""
+    return Path(load(config).broker.data_directory) if config is not None else None
 
 
 def _prepared(

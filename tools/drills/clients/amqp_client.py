@@ -18,6 +18,7 @@ from daybook.protocols.amqp.wire.termini import Accepted, Modified
 from daybook.tools.drills.clients.client import (
     LOGIN,
     SOON_SECONDS,
+    THIS_MACHINE,
     Delivery,
     Gone,
     Heard,
@@ -35,11 +36,13 @@ class AmqpDrillClient:
 
     keeps_what_was_undone: Final = False
 
-    def __init__(self, port: int) -> None:
-        """Connect as guest to a port of this machine; raises Gone."""
+    def __init__(
+        self, port: int, host: str = THIS_MACHINE, *, timeout: float = TIMEOUT_SECONDS
+    ) -> None:
+        """Connect as guest to a port; raises Gone."""
         try:
-            endpoint = Endpoint("127.0.0.1", port, LOGIN, LOGIN, protocol=AMQP)
-            self._client: Final = AmqpClient(endpoint, timeout=TIMEOUT_SECONDS)
+            endpoint = Endpoint(host, port, LOGIN, LOGIN, protocol=AMQP)
+            self._client: Final = AmqpClient(endpoint, timeout=timeout)
         except AmqpClientError as error:
             raise Gone from error
         self._senders: Final[dict[str, Sender]] = {}

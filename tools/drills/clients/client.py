@@ -13,6 +13,7 @@ from daybook.client.endpoint import Endpoint
 from daybook.errors import DaybookError
 
 LOGIN: Final = "guest"
+THIS_MACHINE: Final = "127.0.0.1"
 SOON_SECONDS: Final = 0.0005
 """How long a client looks for a frame that is not waited for."""
 
@@ -109,10 +110,12 @@ class StompClient:
 
     keeps_what_was_undone: Final = True
 
-    def __init__(self, port: int) -> None:
-        """Connect as guest to a port of this machine; raises Gone."""
+    def __init__(
+        self, port: int, host: str = THIS_MACHINE, *, timeout: float = stomp.ANSWER_SECONDS
+    ) -> None:
+        """Connect as guest to a port; raises Gone."""
         try:
-            self._client = stomp.StompClient(Endpoint("127.0.0.1", port, LOGIN, LOGIN))
+            self._client = stomp.StompClient(Endpoint(host, port, LOGIN, LOGIN), timeout=timeout)
         except stomp.StompError as error:
             raise Gone from error
 

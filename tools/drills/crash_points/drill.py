@@ -31,6 +31,7 @@ from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.journal.writing.lifeline import end_with
 from daybook.paging.snapshots.base import describe
 from daybook.paging.tables.tables import IndexUnwritable
+from daybook.recovery.readonly import opened
 from daybook.tools.drills.crash_points.points import NoSuchPoint, Point, drawn, point_at, points_of
 from daybook.tools.drills.crash_points.rehearsal import Rehearsals, Rehearsed, Task
 from daybook.tools.drills.crash_points.tails import TAILS
@@ -38,7 +39,6 @@ from daybook.tools.drills.reports import output as reports
 from daybook.tools.drills.reports.report import Finding, Line, Report, Tried
 from daybook.tools.drills.scratch.startable import refuse_unstartable
 from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.opening import opened
 from daybook.tools.terminal.printing import progress
 
 LAG_BLOCKS: Final = 16

@@ -5,6 +5,7 @@ JSON for programs, one HTML file for people (`page.py`), a few lines for a termi
 or not there. Must never know the work of a drill.
 """
 
+import calendar
 import os
 import platform
 import sys
@@ -19,14 +20,21 @@ from typing import Any, Final
 import click
 import msgspec
 
+from daybook.history.reports.report import DRILL, Cell
+from daybook.history.reports.report import Finding as KeptFinding
+from daybook.history.reports.report import Report as KeptReport
+from daybook.history.reports.report import Table as KeptTable
+from daybook.texts import user_name
 from daybook.tools.drills.reports.page import page_of
 from daybook.tools.drills.reports.report import Bars, Report, Spread
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.kept_reports import keep_report
 from daybook.tools.terminal.printing import show_json_pretty, show_table
 from daybook.version import VERSION
 
 FINDINGS_SHOWN: Final = 5
 BINS: Final = 40
+BEGUN_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def begun(drill: str, about: str, asked: dict[str, Any], seed: int) -> Report:
@@ -35,7 +43,7 @@ def begun(drill: str, about: str, asked: dict[str, Any], seed: int) -> Report:
         drill=drill,
         about=about,
         asked={key: value for key, value in asked.items() if value not in (None, "", False, ())},
-        begun=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        begun=time.strftime(BEGUN_FORMAT, time.gmtime()),
         machine=machine(),
         versions=versions(),
         seed=seed,
@@ -101,8 +109,9 @@ def finish(report: Report, seconds: float) -> None:
     report.right = not report.findings and not report.unproved
 
 
-def give(report: Report, *, html: Path | None, as_json: bool) -> None:
-    """Print the report, and write it to an HTML file and a JSON file beside it if one is named.
+def give(report: Report, *, html: Path | None, as_json: bool, data: Path | None = None) -> None:
+    """Print the report, keep it in the data directory that was rehearsed, and write it to an HTML
+    file and a JSON file beside it if one is named.
 
     It is printed first, so that a full disk does not cost the result. Exits with 1 if something was
     found. Raises OSError.
@@ -111,6 +120,8 @@ def give(report: Report, *, html: Path | None, as_json: bool) -> None:
         show_json_pretty(report)
     else:
         _show(report)
+    if data is not None:
+        keep_report(data, kept_form(report))
     if html is not None:
         beside = html.with_suffix(".json")
         _write(html, page_of(report).encode())
@@ -119,6 +130,31 @@ def give(report: Report, *, html: Path | None, as_json: bool) -> None:
             click.echo(f"report: {html} and {beside}")
     if not report.right:
         sys.exit(EXIT_WRONG)
+
+
+def kept_form(report: Report) -> KeptReport:
+    """Return a report in the form of those that are kept."""
+    begun = calendar.timegm(time.strptime(report.begun, BEGUN_FORMAT)) * 1_000_000
+    words = {
+        key: ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        for key, value in report.asked.items()
+    }
+    tried: list[list[Cell]] = [[each.what, each.count, each.right] for each in report.tried]
+    findings = [
+        KeptFinding(f"{each.where}: {each.what}" if each.where else each.what, each.promise,
+                    again=each.again)
+        for each in report.findings
+    ]  # fmt: skip
+    return KeptReport(
+        DRILL, begun, begun + int(report.seconds * 1_000_000), user_name(os.geteuid()),
+        f"daybook drill {report.drill}", report.right,
+        f"{report.drill}: {report.result} in {report.extent}", report.versions["daybook"],
+        [("drill", report.about), *words.items(), ("seed", str(report.seed)),
+         *report.machine.items(), *report.figures.items()],
+        findings, len(findings), [KeptTable("Tried", ["what", "times", "right"], tried)],
+        [*report.notes, *(f"not tried: {text}" for text in report.could_not),
+         *([f"nothing was proved: {report.unproved}"] if report.unproved else [])],
+    )  # fmt: skip
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -48,6 +48,11 @@ class DrillBroker:
         """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def is_started(self) -> bool:
+        """Whether the process was started, and neither killed nor stopped since."""
+        return self._process is not None
+
     def launch(self) -> None:
         """Start the process, and do not wait."""
         serving = replace(self.serving, starter=os.getpid())
@@ -94,6 +99,13 @@ class DrillBroker:
         assert self._process is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the broker and all processes that it started."""
+        assert self._process is not None
+        for pid in _family(self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def kill(self) -> None:
         """Send SIGKILL to the broker and all processes that it started, and wait for their ends."""

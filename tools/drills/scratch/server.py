@@ -20,14 +20,21 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.writing.lifeline import end_with
 from daybook.server.config_keys import acceptor_config
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.replication_options import ETCD
+from daybook.server.config_keys.replication_options import FILE as LEASE_FILE
 from daybook.server.configuration.anchor_targets import FILE, LOG
 from daybook.server.configuration.config import Config, ConfigError, JournalConfig, LogConfig, load
+from daybook.server.configuration.console_section import NO_CONSOLE
+from daybook.server.configuration.replication_config import Place, ReplicationConfig
+from daybook.server.history.alone import Alone
 from daybook.server.process.service_manager import SUPERVISOR
 from daybook.server.service import run
 from daybook.tools.drills.clients.witness import BEAT_MS, HEADER_BYTES
 from daybook.tools.drills.clients.workload import DEAD_NAME, NAMES, PREFIX, SPACE_NAME
 from daybook.tools.drills.disks.undo_log import DiskPlan, NotingDisk
 
+HOST: Final = "127.0.0.1"
+LAG_MAX_MS: Final = 10_000
 STOMP: Final = "stomp"
 AMQP: Final = "amqp"
 KEY: Final = "drill-signing.pem"
@@ -39,8 +46,9 @@ REPLACED: Final = (
     " acceptors (one on loopback for each protocol of the drill, with the options of the first for"
     " it, without TLS, that of STOMP with quick heart-beats and headers of 10 KiB),"
     " security settings,"
-    " addresses, queues, diverts and virtual hosts (none), and the settings of the drill's own"
-    " queues (dead letters after 5 attempts, no limits)"
+    " addresses, queues, diverts, virtual hosts and standbys (none, or three nodes on"
+    " loopback), and the settings of the"
+    " drill's own queues (dead letters after 5 attempts, no limits)"
 )
 SETTINGS: Final[dict[str, Value]] = {
     "max-delivery-attempts": ATTEMPTS_MAX, "dead-letter-address": DEAD_NAME, "redelivery-delay": 0,
@@ -57,10 +65,39 @@ SETTINGS: Final[dict[str, Value]] = {
 """The settings of the addresses of a drill, whatever the configuration says of all addresses."""
 
 
+class Standby(msgspec.Struct, frozen=True):
+    """What makes a broker a node of a drill's cluster, all of which is on this machine.
+
+    `nodes` are the ports of all nodes for each other, `port` and `amqp_port` those of this one for
+    clients. `path` is the file of the arbiter, or `endpoints` are the members of etcd.
+    """
+
+    node: str
+    nodes: dict[str, int]
+    port: int
+    amqp_port: int
+    acks: str
+    lease_ms: int
+    path: str = ""
+    endpoints: tuple[str, ...] = ()
+
+    def config(self, given: ReplicationConfig | None) -> ReplicationConfig:
+        """Return the section [replication]; `given` is the operator's."""
+        nodes = {name: Place(False, HOST, port) for name, port in self.nodes.items()}
+        return ReplicationConfig(
+            cluster="daybook-drill", node=self.node, listen=nodes[self.node], nodes=nodes,
+            acks=self.acks, lease=self.lease_ms,
+            lag_max=given.lag_max if given is not None else LAG_MAX_MS,
+            arbiter=ETCD if self.endpoints else LEASE_FILE, endpoints=self.endpoints,
+            prefix="daybook-drill", login="", passcode_file="", path=self.path, certificate="",
+            key="", authority="", etcd_certificate="", etcd_key="", etcd_authority="",
+        )  # fmt: skip
+
+
 class Serving(msgspec.Struct, frozen=True):
     """What to serve: configuration file ("" for the defaults), data directory, further settings as
     for `--set`, the behaviour of the journal's disk, the process with which it ends (0: with none),
-    and whether it speaks AMQP, too.
+    whether it speaks AMQP, too, and the node of a cluster that it is, if it is one.
     """
 
     config: str
@@ -69,6 +106,7 @@ class Serving(msgspec.Struct, frozen=True):
     disk: DiskPlan = DiskPlan()
     starter: int = 0
     speaks_amqp: bool = False
+    standby: Standby | None = None
 
 
 def drilled(serving: Serving) -> Config:
@@ -84,15 +122,18 @@ def drilled(serving: Serving) -> Config:
     settings = dict(config.address_settings)
     for name in (*NAMES, DEAD_NAME, SPACE_NAME):
         settings[name] = {**settings.get(name, {}), **SETTINGS}
-    acceptors = [_stomp_acceptor(config)]
+    node = serving.standby
+    acceptors = [_stomp_acceptor(config, node.port if node is not None else 0)]
     if serving.speaks_amqp:
-        acceptors.append(_acceptor(config, AMQP, {}))
+        acceptors.append(_acceptor(config, AMQP, {}, node.amqp_port if node is not None else 0))
     return replace(
         config, broker=broker, journal=journal, acceptors=tuple(acceptors),
         address_settings=settings, addresses=(), queues=(), diverts=(), security_settings={},
         virtual_hosts=(), host_security={}, warnings=(), log=_log(config), distributions=(),
-        # A drill never connects to others.
+        # A drill shows itself to nobody, and never connects to others.
+        console=NO_CONSOLE,
         connectors=(), auto_links=(), sharded_queues=(), waypoints=(), link_routes=(),
+        replication=node.config(config.replication) if node is not None else None,
     )  # fmt: skip
 
 
@@ -122,7 +163,7 @@ def _log(config: Config) -> LogConfig:
     return replace(config.log, level="warning") if config.log.level == "error" else config.log
 
 
-def _stomp_acceptor(config: Config) -> AcceptorConfig:
+def _stomp_acceptor(config: Config, port: int) -> AcceptorConfig:
     return _acceptor(
         config, STOMP,
         {
@@ -130,15 +171,16 @@ def _stomp_acceptor(config: Config) -> AcceptorConfig:
             "default-persistent": True, "path-separator": "", "heart-beat-send": BEAT_MS,
             "max-header-length": HEADER_BYTES,
         },
+        port,
     )  # fmt: skip
 
 
-def _acceptor(config: Config, protocol: str, replaced: dict[str, Any]) -> AcceptorConfig:
+def _acceptor(config: Config, protocol: str, replaced: dict[str, Any], port: int) -> AcceptorConfig:
     """Return an acceptor with the options of the first one for a protocol, or the defaults."""
     own = [each for each in config.acceptors if protocol in each.speaks]
     one = (own or load(None, listen=[f"{protocol}://127.0.0.1:0"]).acceptors)[0]
     return replace(
-        one, name=f"drill-{protocol}", host="127.0.0.1", port=0,
+        one, name=f"drill-{protocol}", host=HOST, port=port,
         speaks={protocol: {**one.speaks[protocol], **replaced}}, tls=False, certificate="",
         key="", client_certificates=acceptor_config.NONE, client_ca="",
         certificate_login=acceptor_config.NONE, certificate_pattern="", allow_cleartext=True,
@@ -162,7 +204,23 @@ def main() -> None:
     def disk_of(path: Path) -> RealDisk:
         return NotingDisk(path, serving.disk)
 
-    sys.exit(run(config, disk_of=disk_of if serving.disk != DiskPlan() else RealDisk))
+    cluster = _cluster(config, serving) if config.replication is not None else None
+    disk = disk_of if serving.disk != DiskPlan() else RealDisk
+    sys.exit(run(config, disk_of=disk, cluster=cluster))
+
+
+def _cluster(config: Config, serving: Serving) -> Alone:
+    """Run a node of the cluster, as `daybook serve` does; return what connects its broker to it."""
+    # Only where there are standbys.
+    from daybook.server.standbys import node_service  # noqa: PLC0415
+    from daybook.server.standbys.led import led  # noqa: PLC0415
+
+    if (found := led()) is not None:
+        return found
+    # The broker ends with its node, and is not started by the drill.
+    own = msgspec.json.encode(replace(serving, starter=0)).decode()
+    command = [sys.executable, *sys.orig_argv[1:-1], own]
+    sys.exit(node_service.run(config, lambda: config, command))
 
 
 if __name__ == "__main__":

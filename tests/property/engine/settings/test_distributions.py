@@ -12,6 +12,7 @@ from daybook.engine.settings.distributions import (
     DistributionError,
     Distributions,
 )
+from daybook.engine.settings.pattern_bits import PatternBits
 
 tokens = st.sampled_from(["a", "b", "c"])
 names = st.lists(tokens, max_size=6).map("/".join)
@@ -67,6 +68,14 @@ def test_the_tree_finds_what_the_rule_says(listed: list[str], asked: list[str]) 
     for name in asked:
         assert found.find(name).pattern == (best(listed, name) or "#")
         assert (found.find(name).priority == 3) == bool(best(listed, name))
+
+
+@given(st.lists(patterns, max_size=8, unique_by=plain_normal_form), st.lists(names, max_size=5))
+def test_all_patterns_at_once_find_the_same(listed: list[str], asked: list[str]) -> None:
+    found = PatternBits([tuple(plain_normal_form(each).split("/")) for each in listed])
+    for name in asked:
+        number = found.find(name.split("/") if name else [])
+        assert (listed[number] if number >= 0 else "") == best(listed, name)
 
 
 @given(patterns, patterns)

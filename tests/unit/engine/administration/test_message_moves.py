@@ -110,6 +110,29 @@ def test_one_message_by_its_id(any_world: World) -> None:
     assert world.refused(ActOnMessages("q", "remove", message=ids[3])).code is Code.NOT_FOUND
 
 
+def test_some_messages_by_their_ids_in_parts(any_world: World) -> None:
+    world = any_world
+    ids = fill(world)
+    world.ok(create_queue("other", "elsewhere"))
+    wanted = (ids[4], ids[1], 10**9, ids[2])
+    command = act(world, "q", "move", target="other", chosen=wanted, limit=1)
+    assert (command.acted, command.passed_over) == (3, 1)
+    assert command.whys == {"not in the queue any more": 1}
+    assert world.bodies("q") == [b"0", b"3", b"5"]
+    assert world.bodies("other") == [b"4", b"1", b"2"]
+    world.restart()
+    world.check()
+
+
+def test_chosen_messages_in_flight_stay(world: World) -> None:
+    ids = fill(world, count=3)
+    consumer = world.attach(world.connect(), "q", credit_messages=1, credit_bytes=0)
+    assert len(world.taken(consumer)) == 1
+    command = act(world, "q", "remove", chosen=tuple(ids))
+    assert command.whys == {"in flight to a consumer": 1}
+    assert world.bodies("q") == [b"0"]
+
+
 def test_what_is_in_flight_is_left_alone(world: World) -> None:
     fill(world, count=3)
     consumer = world.attach(world.connect(), "q", credit_messages=1, credit_bytes=0)

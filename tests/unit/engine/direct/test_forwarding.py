@@ -634,7 +634,7 @@ def test_deliveries_are_accepted_together() -> None:
     direct.world.check()
 
 
-def test_only_deliveries_of_direct_addresses_are_accepted_together() -> None:
+def test_nobody_accepts_deliveries_together() -> None:
     direct = Direct()
     refused = direct.world.broker.handle(c.AcceptAll(4711, [1]), direct.world.now)
     assert isinstance(refused, Refusal)

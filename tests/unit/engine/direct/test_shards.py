@@ -137,6 +137,9 @@ def test_the_queue_here_is_emptied_as_soon_as_it_is_there() -> None:
     sharded.send()
     sharded.run()
     assert sharded.taken(consumer) == [1, 2, 3]
+    first, second, third = [each.decoded.link for each in sharded.world.events_named("Forwarded")]
+    assert first == second
+    assert 0 < first < third
     assert sharded.breaches() == []
 
 
@@ -249,6 +252,51 @@ def test_while_its_shard_is_away_a_group_goes_nowhere() -> None:
     sharded.send_of(_group_of("local"))
     assert (sharded.taken(east), sharded.taken(west)) == ([2], [])
     assert sharded.stored == [b"3"]
+    assert sharded.breaches() == []
+
+
+def test_groups_go_at_once_to_a_shard_that_a_reload_adds() -> None:
+    sharded = Sharded(here=False, shard_by=BY_GROUP)
+    east, west = sharded.shard("east"), sharded.shard("west")
+    more = (*SHARDS, "north")
+    groups = [f"g{number}" for number in range(40)]
+    moved = {each for each in groups if shard_of_group(each, more) == "north"}
+    for each in groups:
+        sharded.send_of(each)
+    before = len(sharded.taken(east)) + len(sharded.taken(west))
+    waypoint = Waypoint("orders", False, BY_GROUP, more)
+    sharded.world.ok(c.ChangeDistributions(TABLE, waypoints=(waypoint,)))
+    north = sharded.out(1000, sharded.connector("north"), name="orders out north", shard="north")
+    for each in groups:
+        sharded.send_of(each)
+    assert before == len(groups)
+    assert len(sharded.taken(north)) == len(moved) > 0
+    assert sharded.breaches() == []
+
+
+def test_groups_of_a_shard_that_a_reload_removes_go_to_others() -> None:
+    sharded = Sharded(here=False, shard_by=BY_GROUP)
+    east, west = sharded.shard("east"), sharded.shard("west")
+    group = next(f"g{n}" for n in range(100) if shard_of_group(f"g{n}", SHARDS) == "east")
+    sharded.send_of(group)
+    waypoint = Waypoint("orders", False, BY_GROUP, ("west",))
+    sharded.world.ok(c.ChangeDistributions(TABLE, waypoints=(waypoint,)))
+    sharded.send_of(group)
+    assert (sharded.taken(east), sharded.taken(west)) == ([1], [2])
+    assert sharded.breaches() == []
+
+
+def test_what_an_earlier_version_released_for_a_shard_that_was_removed_is_right() -> None:
+    """There an address in use kept its shards until its links had ended."""
+    sharded = Sharded(here=False, shard_by=BY_GROUP)
+    sharded.shard("west")
+    used = sharded.world.broker.direct.addresses["orders"]
+    group = next(f"g{n}" for n in range(100) if shard_of_group(f"g{n}", SHARDS) == "east")
+    waypoint = Waypoint("orders", False, BY_GROUP, ("west",))
+    sharded.world.ok(c.ChangeDistributions(TABLE, waypoints=(waypoint,)))
+    used.follow(Waypoint("orders", False, BY_GROUP, SHARDS))
+    sharded.send_of(group)
+    assert sharded.world.events_named("Forwarded")[-1].decoded.shard == "east"
     assert sharded.breaches() == []
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
@@ -324,7 +324,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(steps=STEPS, slices=st.integers(0, 3))
 def test_whatever_comes_between(steps: list[tuple[str, Any]], slices: int) -> None:
     """The fold has every message in all of its queues at once, and is what the broker becomes."""

@@ -7,7 +7,7 @@ from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.state.timers import NEVER
-from daybook.server.administration.views import queues
+from daybook.server.administration.views import every_queue
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World, fold
@@ -43,7 +43,7 @@ def test_it_waits_for_the_second_consumer(world: World) -> None:
     world.attach(connection, "q")
     wake(world, 3600)
     assert world.taken() == []
-    assert queues(world.state)["queues"][0]["waits_for_consumers"]
+    assert every_queue(world.state)[0]["waits_for_consumers"]
     world.attach(connection, "q")
     assert world.taken_bodies() == [b"0", b"1", b"2"]
     (started,) = world.events_named("DispatchStarted")

@@ -73,7 +73,7 @@ def test_an_attribute_arrives_everywhere(name: str) -> None:
     )
     # The digest tells it from the default, and views show it.
     assert digest(state) != digest(state_with(QueueDefinition(name="default")))
-    (row,) = views.queues(state)["queues"]
+    (row,) = views.every_queue(state)
     assert row["queue" if name == "name" else name] == getattr(wanted, name)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine.commands import PurgeQueue, Settle, Stop, Withhold
+from daybook.engine.commands import AcceptAll, PurgeQueue, Settle, Stop, Withhold
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.details import ReturnedDetail
 from daybook.engine.facts.own_headers import DEATH_ERROR
@@ -62,6 +62,43 @@ def test_cumulative_is_everything_delivered_before(world: World) -> None:
     assert world.bodies("q") == [b"3"]
     world.ack(consumer, again.message, cumulative=True)
     assert world.bodies("q") == []
+
+
+def test_deliveries_are_accepted_together(world: World) -> None:
+    _, consumer, taken = deliver(world, 4, credit_messages=4, credit_bytes=0)
+    spent = world.broker.budget.spent
+    chosen = [taken[2].message, 4711, taken[0].message]
+    answer = world.ok(AcceptAll(consumer, chosen))
+    assert world.broker.budget.spent - spent >= 3
+    settled = world.events_named("Acknowledged")
+    assert [each.row[events.MESSAGE] for each in settled] == [taken[2].message, taken[0].message]
+    assert {each.reason for each in settled} == {reasons.BY_CONSUMER}
+    assert answer == settled[-1].lsn
+    assert world.state.consumers[consumer].credit_messages == 2
+    assert world.in_flight("q") == [b"1", b"3"]
+    assert world.refused(AcceptAll(4711, chosen)).code is Code.NOT_FOUND
+    world.check()
+
+
+def test_what_a_transaction_settled_is_not_accepted_with_others(world: World) -> None:
+    connection, consumer, taken = deliver(world, 3)
+    first, second, third = (each.message for each in taken)
+    world.begin(connection)
+    world.ack(consumer, second, transaction="t")
+    world.ok(AcceptAll(consumer, [first, second, third]))
+    assert world.in_flight("q") == [b"1"]
+    world.commit(connection)
+    assert world.bodies("q") == []
+
+
+def test_a_subscription_to_several_queues_accepts_together(world: World) -> None:
+    bundle = world.attach_all(world.connect(), "a", "b")
+    for name in ("a", "b", "a"):
+        world.send(name)
+    taken = [each.message for each in world.taken()]
+    world.ok(AcceptAll(bundle, taken[:2]))
+    assert [len(world.entries(name)) for name in ("a", "b")] == [1, 0]
+    world.check()
 
 
 def test_a_rejected_message_comes_back_to_its_place_and_counts(world: World) -> None:

@@ -20,7 +20,7 @@ from daybook.history.audit.feature_levels import (
     STORED,
     UNKNOWN,
     Change,
-    levels_at,
+    deciders_at,
 )
 from daybook.history.audit.re_execution import audit_piece, joined, tasks
 from daybook.history.audit.rules import RULES
@@ -185,7 +185,8 @@ def test_a_piece_begins_with_the_rules_of_the_broker_before_it(tmp_path: Path) -
     data = write_history(tmp_path / "data", story, cuts=world.ends, segment_bytes=1 << 16)
     disk = RealDisk(data / JOURNAL)
     copies = [each.lsn for each in of_kind(story, events.DEAD_LETTERED)]
-    assert levels_at(disk, [0, copies[0] - 1, copies[0], copies[1]]) == [
+    found = deciders_at(disk, [0, copies[0] - 1, copies[0], copies[1]])
+    assert [each.level for each in found] == [
         UNKNOWN, UNKNOWN, UNKNOWN, LEVEL,
     ]  # fmt: skip
     for after in (0, copies[0] - 1, copies[1] - 1):

@@ -17,6 +17,7 @@ from daybook.engine.commands import Start, Stop
 from daybook.engine.core.core import Options
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import KIND
+from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import DATA_ID, JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
@@ -95,6 +96,26 @@ def test_a_signed_journal_is_proven_up_to_its_clean_end(scene: Scene) -> None:
     last = told["report"]["last_lsn"]
     assert told["proven"]["signed_lsn"] == told["proven"]["anchored_lsn"] == last
     assert "not proven yet" not in scene.with_key.output
+
+
+def test_from_an_event_on_signatures_and_anchors_are_compared(scene: Scene) -> None:
+    names = segment_names(RealDisk(scene.data / JOURNAL))
+    first = segment_first_lsn(names[len(names) // 2])
+    proofs = ["--public-key", scene.public, "--anchor", scene.anchors]
+    whole = json.loads(scene.verify("--json", *proofs).stdout)["proven"]
+    part = scene.verify("--from", str(first), *proofs)
+    assert part.exit_code == 0, part.output
+    assert f"signed up to event {whole['signed_lsn']} (" in part.output
+    assert f"anchored up to event {whole['anchored_lsn']}; " in part.output
+    assert f"intact from event {first} on" in part.output
+    assert f"changes of the signing key before event {first}" in part.output
+    rewrite(scene.data, with_body(b"body of message 5", b"body of massage 5"))
+    assert scene.verify("--from", str(first)).exit_code == 0
+    for some in (proofs[:2], proofs[2:]):
+        assert scene.verify("--from", str(first), *some).exit_code == 1
+    make_pair(scene.folder / "other")
+    of_another = scene.verify("--from", str(first), "--public-key", scene.folder / "other.pub")
+    assert of_another.exit_code == 1
 
 
 def test_a_body_that_was_changed_and_hashed_again_is_found(scene: Scene) -> None:

@@ -365,7 +365,7 @@ def test_an_interrupted_verification_says_what_was_not_kept(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verify, "verify_data", interrupt)
+    monkeypatch.setattr(verify, "verdict_on", interrupt)
     words = ["verify", str(data), "--state", str(tmp_path / "state")]
     with no_file_above(100):
         done = CliRunner().invoke(cli, words)

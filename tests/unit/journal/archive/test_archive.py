@@ -2,17 +2,16 @@
 
 import gc
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
-from moto.server import ThreadedMotoServer
 
 from daybook.journal.archive.store import CHUNK_BYTES, TRANSFER_BYTES, open_store
 from daybook.journal.errors import JournalError
 from tests.suites.archive_suite import ArchiveSuite
+from tests.support.stored.object_store import object_store
 
 
 class LocalPlace:
@@ -77,15 +76,8 @@ class TestArchiveInMemory(ArchiveSuite):
 @pytest.fixture(scope="module")
 def s3_server() -> Iterator[str]:
     """A local server that speaks S3, with the bucket `history`."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    connection = HTTPConnection(host, port)
-    connection.request("PUT", "/history")
-    assert connection.getresponse().status == 200
-    connection.close()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with object_store("history") as url:
+        yield url
 
 
 class TestArchiveInS3(ArchiveSuite):

@@ -1,15 +1,12 @@
 """Archived segments, fetched in parts: the same bytes, and no more of them than is read."""
 
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
-from s3fs import S3FileSystem
 
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.ranges import PIECE_BYTES_MAX, PIECE_BYTES_MIN, RangedDisk, RangedFile
@@ -21,6 +18,7 @@ from daybook.pipeline.decoding import read_plan, read_split
 from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.selection import EVERYTHING, Selection
 from tests.support.histories import some_history, write_history
+from tests.support.stored.object_store import object_store
 
 CONTENT = bytes(range(256)) * (5 * PIECE_BYTES_MIN // 256)
 
@@ -173,16 +171,5 @@ def test_history_in_s3_has_the_same_rows(
 @pytest.fixture
 def s3() -> Iterator[str]:
     """The address of a local server that speaks S3, with the bucket `history`."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        connection = HTTPConnection(host, port)
-        connection.request("PUT", "/history")
-        assert connection.getresponse().status == 200
-        connection.close()
-        yield f"http://{host}:{port}"
-    finally:
-        # The memory of a server goes by the URL, and not by the environment.
-        S3FileSystem.clear_instance_cache()
-        server.stop()
+    with object_store("history") as url:
+        yield url

@@ -559,3 +559,25 @@ def test_chunks_of_another_body_are_never_given(
 ) -> None:
     with pytest.raises(StoreError, match=wrong):
         Mixed(blocks).reader.chunks(lsns, before)
+
+
+def test_the_time_of_an_event_is_that_of_its_block(written: Written) -> None:
+    reader = ContentReader(written.disk, LAYOUT)
+    blocks = {lsn: block.header.time for block in read_blocks(written.disk, LAYOUT)
+              for lsn in range(block.first_lsn, block.last_lsn + 1)}  # fmt: skip
+    for lsn in random.Random(1).sample(range(1, written.last + 1), 60):
+        assert reader.time_of(lsn) == blocks[lsn] <= lsn
+    with pytest.raises(StoreError, match="no block begins here"):
+        reader.time_of(written.last + 1)
+    written.append(4)
+    assert reader.time_of(written.last) == written.last - 3
+
+
+def test_an_event_before_the_journal_is_as_old_as_its_beginning(written: Written) -> None:
+    reader = ContentReader(written.disk, LAYOUT)
+    assert reader.time_of(1) == 1
+    first, second = written.segments[:2]
+    written.disk.remove(first)
+    reader.close()
+    begins = segment_first_lsn(second) or 0
+    assert reader.time_of(1) == reader.time_of(begins) == begins

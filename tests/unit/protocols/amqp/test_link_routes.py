@@ -9,7 +9,7 @@ from daybook.engine.facts.definitions import ANYCAST, LinkRoute, QueueDefinition
 from daybook.engine.messages.amqp.sections import VALUE
 from daybook.engine.messages.amqp.writer import section_of
 from daybook.engine.settings.permissions import Permissions
-from daybook.protocols.amqp.routed import FAR_WINDOW, RoutedLink
+from daybook.protocols.amqp.routed import FAR_WINDOW, RoutedLink, State
 from daybook.protocols.amqp.wire.errors import (
     DETACH_FORCED,
     NOT_ALLOWED,
@@ -137,6 +137,37 @@ def test_what_a_container_has_gets_to_the_peer_as_its_credit_allows() -> None:
     assert here.there.bodies("far.q") == [b"1", b"2"]
     here.say(Disposition(RECEIVER, numbers[1], settled=True, state=Released()))
     assert here.there.ready("far.q") == [b"1", b"2"]
+
+
+def test_what_is_accepted_together_is_said_together_in_both_directions() -> None:
+    here = Triangle().sender()
+    here.client.heard(Attach)
+    for number in range(3):
+        here.client.say(Transfer(3, number, b"tag%d" % number, 0), message(b"%d" % number))
+    said = here.settle().client.hear(Disposition)
+    assert (said.first, said.last, said.settled, said.state) == (0, 2, True, Accepted())
+    here.receiver(credit=3)
+    first, _, last = [said.delivery_id for said, _ in here.client.deliveries()]
+    here.say(Disposition(RECEIVER, first, last, settled=True, state=Accepted()))
+    (heard,) = here.line.heard_of(Disposition)
+    assert (heard.last - heard.first, heard.settled, heard.state) == (2, True, Accepted())
+    assert here.there.bodies("far.q") == []
+
+
+def test_an_outcome_is_said_in_front_of_what_follows_it() -> None:
+    """Another outcome, or the end of the link."""
+    here = Triangle().sender()
+    (link,) = here.client.connection._sessions[0].links.values()
+    assert isinstance(link, RoutedLink)
+    here.client.said.clear()
+    for number, state in enumerate((Accepted(), Released(), Accepted())):
+        here.client.say(Transfer(3, number, b"tag%d" % number, 0), message(b"x"))
+        link.passed(State(number, state, True, False), here.here.now)
+    link.route_ended(Detach(3, closed=True), here.here.now)
+    here.client.settle()
+    said = [each for each, _ in here.client.said if isinstance(each, Disposition | Detach)]
+    assert [each.state for each in said[:-1]] == [Accepted(), Released(), Accepted()]
+    assert isinstance(said[-1], Detach)
 
 
 def test_a_drain_passes_and_is_answered() -> None:

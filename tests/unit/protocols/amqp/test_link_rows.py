@@ -35,6 +35,19 @@ def test_links_of_all_sessions_are_there_with_what_they_hold() -> None:
     assert connection.link_counts == LinkCounts(2, 1, 0)
 
 
+def test_sessions_are_there_with_their_windows() -> None:
+    peer = Peer(World(), credit=20).open()
+    peer.begin(1, window=7)
+    peer.sender(0, "q")
+    peer.receiver(2, "q", 5)
+    peer.send(0, 0, message(b"one"), settled=True)
+    first, second = peer.connection.session_rows(0, 10)
+    assert (first.number, first.links, first.unsettled) == (1, 2, 1)
+    assert (second.links, second.outgoing_window, second.waiting_bytes) == (0, 7, 0)
+    assert second.incoming_window == first.incoming_window + 1
+    assert peer.connection.session_rows(1, 5) == [second]
+
+
 def test_a_message_that_arrives_is_in_flight_and_takes_memory() -> None:
     peer = Peer(World()).open()
     peer.sender(0, "q")

@@ -2,10 +2,11 @@
 
 import pytest
 
-from daybook.protocols.amqp.wire.errors import INVALID_FIELD
+from daybook.protocols.amqp.wire.errors import INVALID_FIELD, UNKNOWN_ID
+from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import FIRST, RECEIVER, SECOND, SENDER
 from daybook.protocols.amqp.wire.performatives import Attach, Detach, Disposition, Flow
-from daybook.protocols.amqp.wire.termini import Accepted, Rejected, Released
+from daybook.protocols.amqp.wire.termini import Accepted, Rejected, Released, TransactionalState
 from tests.support.amqp.peer import Peer, message
 from tests.support.world import World
 
@@ -73,6 +74,39 @@ def test_a_receiver_of_mode_second_is_told_that_its_delivery_is_settled(peer: Pe
     settled = peer.hear(Disposition)
     assert (settled.role, settled.settled, settled.state) == (SENDER, True, Accepted())
     assert not peer.world.entries("a")
+
+
+def test_a_range_settles_the_deliveries_of_several_links(peer: Peer) -> None:
+    for handle, address in enumerate(("a", "b")):
+        for _ in range(3):
+            peer.world.send(address, b"m")
+        peer.receiver(handle, address, credit=10)
+    assert len(peer.deliveries()) == 6
+    peer.world.broker.budget.allow(2)
+    data = frame(0, Disposition(RECEIVER, 1, 4, settled=True, state=Accepted()))
+    peer.connection.receive(data, peer.world.now)
+    assert peer.connection.has_more
+    peer.settle()
+    session = peer.connection._sessions[0]
+    assert sorted(session.unsettled) == [0, 5]
+    assert sorted(each for link in session.links.values() for each in link.unsettled) == [0, 5]
+    assert [len(peer.world.entries(address)) for address in ("a", "b")] == [1, 1]
+    peer.say(Disposition(RECEIVER, 0, 5, settled=True, state=Accepted()))
+    assert not session.unsettled
+    assert not peer.world.entries("a") + peer.world.entries("b")
+
+
+def test_a_range_in_a_transaction_waits_for_it(peer: Peer) -> None:
+    for _ in range(3):
+        peer.world.send("a", b"m")
+    peer.receiver(0, "a", credit=10)
+    assert len(peer.deliveries()) == 3
+    peer.hear(Attach)
+    peer.say(
+        Disposition(RECEIVER, 0, 2, settled=True, state=TransactionalState(b"none", Accepted()))
+    )
+    assert peer.hear(Detach).error.condition == UNKNOWN_ID
+    assert len(peer.world.entries("a")) == 3
 
 
 def test_an_echo_says_what_is_left_of_the_credit(peer: Peer) -> None:

@@ -13,13 +13,18 @@ from daybook.engine.facts.definitions import (
     QueueDefinition,
     Waypoint,
 )
+from daybook.engine.facts.details import RoutedDetail
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, BY_GRANT
 from daybook.engine.links.links import Ending
 from daybook.engine.messages.headers import build
 from daybook.engine.messages.message import Message
+from daybook.protocols.amqp.incoming import DIRECT_CREDIT
+from daybook.protocols.amqp.tracing import mark_of
+from daybook.protocols.amqp.wire.performatives import Flow
 from daybook.protocols.port import ACTIVE
 from tests.support.amqp.line import Line
+from tests.support.amqp.peer import Peer
 from tests.support.world import World
 from tests.support.worlds.auditing import judged
 
@@ -126,6 +131,33 @@ def test_both_shards_store_and_consumers_here_get_from_both() -> None:
     assert sorted(map(int, shards.client.got)) == list(range(20))
     assert _bodies(shards.here) == _bodies(shards.there) == []
     assert judged(shards.here.journal) == judged(shards.there.journal) == []
+
+
+def test_credit_is_that_of_a_queue_as_an_outcome_waits_for_a_disk() -> None:
+    """On the link of a client, and on the one that brings what is stored there."""
+    shards = Shards()
+    peer = Peer(shards.here).open()
+    peer.sender(0, "orders")
+    assert peer.hear(Flow).link_credit == shards.dialled.options.credit
+    peer.receiver(1, "orders", credit=1)
+    shards.settle()
+    assert shards.heard_of(Flow)[-1].link_credit == shards.dialled.options.credit
+    shards.here.ok(c.ChangeDistributions((*TABLE, DistributionEntry(prefix="direct"))))
+    peer.receiver(2, "direct", credit=1)
+    peer.sender(3, "direct")
+    assert peer.hear(Flow).link_credit == DIRECT_CREDIT
+
+
+def test_what_comes_for_the_queue_by_its_full_name_is_an_ordinary_message() -> None:
+    """The event says where it came from, and not that it was named: nobody else could get it."""
+    shards = Shards(local=False)
+    shards.send(1)
+    (routed,) = shards.there.events_named("Routed")
+    (sent,) = shards.here.events_named("Forwarded")
+    assert routed.decoded == RoutedDetail(
+        came_from=f"{shards.here.broker.identity}/{sent.lsn}/d{mark_of('orders')}"
+    )
+    assert judged(shards.there.journal) == []
 
 
 def test_a_consumer_there_gets_what_its_own_queue_has() -> None:

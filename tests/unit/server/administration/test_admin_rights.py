@@ -9,8 +9,10 @@ from daybook.engine.core.queue_names import find_queue
 from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Denial, Permissions
+from daybook.server.administration import views
 from daybook.server.administration.admin_requests import (
     Browse,
+    Offers,
     QueueCreation,
     QueueDeletion,
     QueueDelivery,
@@ -20,6 +22,7 @@ from daybook.server.administration.admin_requests import (
     QueueResumption,
 )
 from daybook.server.administration.admin_rights import AdminRights
+from daybook.server.administration.request_rows import ViewSource
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -118,3 +121,61 @@ def test_a_rule_for_the_queue_allots_its_name() -> None:
     assert rights.may(request) is None
     request = QueueCreation(QueueDefinition(name="till"), address="mine.q")
     assert rights.may(request) is not None
+
+
+def commands_of(place: Place, rules: dict[str, Any] | None, **at: str) -> set[str]:
+    """Return the commands that dan is offered at a place."""
+    permissions = Permissions(rules) if rules is not None else None
+    rights = AdminRights(place.world.state, permissions, "dan", "peer", place.denials.append)
+    answer = Offers(**at).look(ViewSource(place.world.state, permissions, rights=rights))
+    return {row["command"] for row in answer["commands"]}
+
+
+def test_commands_are_offered_where_they_are_allowed() -> None:
+    place = Place()
+    every = commands_of(place, None)
+    assert {"queue purge", "address delete", "settings set", "connection close"} <= every
+    reader = {"#": {"browse": ("user:dan",)}}
+    assert commands_of(place, reader) == set()
+    assert commands_of(place, reader, queue="mine.q") == set()
+    mine = commands_of(place, RULES, queue="mine.q", address="mine.q")
+    assert {"queue purge", "queue move", "address pause", "queue create"} <= mine
+    assert not {"settings set", "divert create", "connection close"} & mine
+    assert commands_of(place, RULES, queue="secret.q", address="secret.q") == set()
+    somewhere = commands_of(place, RULES)
+    assert "queue create" in somewhere
+    assert "settings set" not in somewhere
+    assert commands_of(place, {"#": {}, "a.#": {"create-address": ("user:dan",)}}) == {
+        "address create"
+    }
+    assert not place.denials, "nobody asked for any of them"
+    answer = Offers().look(ViewSource(place.world.state))
+    assert {row["command"] for row in answer["commands"]} == every, "the operator"
+
+
+@pytest.mark.parametrize(
+    ("user", "permission", "address", "sentence"),
+    [
+        ("dan", "send", "mine.q", "yes: dan has send at mine.q, by the rule mine.#, as user:dan"),
+        ("eve", "send", "mine.q",
+         "no: eve lacks send at mine.q; the rule mine.# decides, and grants it to user:dan"),
+        ("dan", "send", "secret.q",
+         "no: dan lacks send at secret.q; the rule secret.# decides, and grants it to nobody"),
+        ("dan", "send", "x", "no: no rule covers x, so nobody has send there"),
+    ],
+)  # fmt: skip
+def test_a_right_is_answered_with_its_rule(
+    user: str, permission: str, address: str, sentence: str
+) -> None:
+    answer = views.rights(Permissions(RULES), user, address, None, permission)
+    (right,) = answer["permissions"]
+    assert views.right_in_words(answer, right) == sentence
+    elsewhere = answer | {"may_use_host": False}
+    assert "may not use the virtual host default" in views.right_in_words(elsewhere, right)
+
+
+def test_without_rules_everybody_may() -> None:
+    answer = views.rights(None, "dan", "a", "q", "browse")
+    (right,) = answer["permissions"]
+    said = "yes: dan has browse at queue q of a, as there are no rules"
+    assert views.right_in_words(answer, right) == said

@@ -23,6 +23,7 @@ from daybook.engine.state.state import State
 from daybook.journal.data_directory import CONTROL_SOCKET
 from daybook.server.administration import views
 from daybook.server.administration.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
+from daybook.version import VERSION
 from tests.support.topology import create_queue
 
 
@@ -53,6 +54,9 @@ class FakeHub:
         if message.chunks == (0,):
             raise StoreError("event 0 is damaged")
         return b"beginning"
+
+    def piece_of(self, message: Message, number: int) -> bytes:
+        return b"piece %d" % number
 
     def status(self, counted: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return dict(counted or {}) | {"lsn": self.broker.lsn, "version": "9"}
@@ -158,8 +162,13 @@ def test_long_lists_come_by_pages(tmp_path: Path) -> None:
                 made.hub.broker.handle(create_queue(name, "busy", "multicast"), 1)
             first = await made.ask(do="queues")
             assert first["next_offset"] == views.LIST_PAGE_MAX
-            second = await made.ask(do="queues", offset=first["next_offset"])
+            made.hub.broker.handle(create_queue("a", "busy", "multicast"), 1)
+            following = {"offset": first["next_offset"], "cursor": first["cursor"]}
+            second = await made.ask(do="queues", **following)
             assert second["next_offset"] is None
+            later = await made.ask(do="queues", offset=first["next_offset"])
+            assert [row["queue"] for row in later["queues"]] == names[-11:], "without the cursor"
+            made.hub.broker.handle(commands.DeleteQueue("a"), 1)
             assert [row["queue"] for row in first["queues"] + second["queues"]] == names
             [row] = (await made.ask(do="addresses"))["addresses"]
             assert row["queue_count"] == len(names)
@@ -270,6 +279,25 @@ def test_a_change_is_answered_when_its_answer_may_leave(tmp_path: Path) -> None:
             "these attributes cannot be requested: owner",
         ),
         (b'{"do": "create-address", "address": "x", "routing_types": ["both"]}\n', "anycast"),
+        (
+            b'{"do": "act-on-messages", "queue": "q", "action": "retry", "pace": "1/s"}\n',
+            f"this broker is Daybook {VERSION}, and does not know the field 'pace' of the request"
+            " 'act-on-messages'",
+        ),
+        (
+            b'{"do": "create-queue", "definition": {"name": "q", "colour": "blue"}}\n',
+            "does not know the field 'colour' of the request 'create-queue'",
+        ),
+        (
+            b'{"do": "status", "do": "queues", "offset": 9223372036854775808}\n',
+            "no number is larger",
+        ),
+        (
+            b'{"do": "update-queue", "queue": "q", "changes": {"x": -9223372036854775809}}\n',
+            "no number is larger than 9,223,372,036,854,775,807; one here is",
+        ),
+        (b"[" * 60_000 + b"\n", "this is not a request"),
+        (b'{"do": ["status"]}\n', "this is not a request"),
     ],
 )
 def test_a_bad_request_gets_an_error_and_the_next_is_served(

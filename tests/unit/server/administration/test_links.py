@@ -9,6 +9,7 @@ from daybook.engine.commands import Attach, OpenConnection
 from daybook.engine.state.state import State
 from daybook.protocols.port import RECEIVES, SENDS, LinkCounts, LinkRow
 from daybook.server.administration import connections
+from daybook.server.process.ordered_lists import KeptOrders, Order
 from daybook.server.process.slices import PAGE_MAX, SLICE
 from tests.support.topology import create_queue
 
@@ -48,13 +49,8 @@ def pages(state: State, sessions: dict[int, Any], **given: Any) -> tuple[list[An
     looked: list[int] = []
     offset: int | None = 0
     while offset is not None:
-        slices = connections.listing_links(state, offset, sessions.get, **given)
-        while True:
-            try:
-                looked.append(next(slices))
-            except StopIteration as end:
-                page = end.value
-                break
+        found, page = work(connections.listing_links(state, offset, sessions.get, **given))
+        looked += found
         assert len(page["links"]) <= PAGE_MAX
         rows += page["links"]
         offset = page["next_offset"]
@@ -90,6 +86,53 @@ def test_those_of_one_connection_and_of_none() -> None:
     assert pages(state, {})[0] == [], "without sessions"
 
 
+def test_links_are_searched_and_sorted() -> None:
+    state, sessions = crowd(3, 1200, 0)
+    first, second, _ = sessions
+    for at, row in enumerate(sessions[second].rows):
+        sessions[second].rows[at] = row._replace(total=at, memory_bytes=at % 2)
+
+    def found(limit: int = PAGE_MAX, connection: int = 0, **wanted: Any) -> list[Any]:
+        slices = connections.listing_links(
+            state, 0, sessions.get, connection, limit, Order(**wanted)
+        )
+        looked, page = work(slices)
+        assert max(looked) <= SLICE
+        assert page["total"] >= len(page["links"])
+        return [(row["connection"], row["link"]) for row in page["links"]]
+
+    newest = [(second, f"{second}.{at}") for at in range(1199, 1197, -1)]
+    assert found(2, sort="messages", descending=True) == newest
+    assert found(1, sort="memory_bytes", descending=True) == [(first, "r")]
+    assert found(search="Q") == [(first, "r"), (second, "r")], "by queue"
+    assert found(search="C0") == found(connection=first) != []
+    assert found(connection=first, sort="messages")[0] == (first, "r")
+    assert found(search=".1199", sort="credit") == newest[:1]
+    assert found(search="nothing") == []
+    assert len(found(sort="connection")) == PAGE_MAX
+
+
+def test_sorted_links_come_from_one_look() -> None:
+    state, sessions = crowd(1500, 3)
+    kept = KeptOrders()
+    order = Order(sort="messages", kept=kept)
+    _, page = work(connections.listing_links(state, 0, sessions.get, order=order))
+    after = Order(sort="messages", kept=kept, cursor=page["cursor"])
+    nobody = connections.listing_links(state, PAGE_MAX, connections.nobody, order=after)
+    rest = work(nobody)[1]["links"]
+    assert len(rest) == 503
+    assert len({(row["connection"], row["link"]) for row in page["links"] + rest}) == 1503
+
+
+def work(slices: Any) -> tuple[list[int], dict[str, Any]]:
+    looked = []
+    while True:
+        try:
+            looked.append(next(slices))
+        except StopIteration as end:
+            return looked, end.value
+
+
 def test_connections_tell_how_many_sessions_and_links_they_have() -> None:
     state, sessions = crowd(2)
     (row,) = connections.at_once(connections.listing_connections(state, 0, sessions.get))[
@@ -97,5 +140,5 @@ def test_connections_tell_how_many_sessions_and_links_they_have() -> None:
     ]
     assert (row["sessions"], row["links"], row["client_id"]) == (1, 2, "c0")
     assert row["protocol"] == "AMQP 1.0"
-    (gone,) = connections.connections(state, 0)["connections"]
+    (gone,) = connections.connections(state)
     assert (gone["sessions"], gone["links"]) == (0, 0)

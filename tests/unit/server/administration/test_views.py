@@ -25,8 +25,12 @@ from daybook.engine.messages.headers import build
 from daybook.engine.state.state import State
 from daybook.server.administration import connections, views
 from daybook.server.administration.control import ControlServer
+from daybook.server.administration.overview import overview
 from daybook.server.administration.views import listing_diverts, listing_groups
-from daybook.server.process.slices import ROW, SLICE, Slices
+from daybook.server.process import ordered_lists
+from daybook.server.process.ordered_lists import Order
+from daybook.server.process.ranks import in_rank
+from daybook.server.process.slices import ROW, SLICE, Slices, at_once
 from tests.support.topology import create_queue
 from tests.support.world import World
 from tests.support.worlds.second_format import MAPS, encode_typed, installed, pack
@@ -78,7 +82,7 @@ def test_a_page_of_queues_is_the_same_and_no_slice_is_long(state: State, offset:
     names = sorted(state.queue_by_name)[offset : offset + views.LIST_PAGE_MAX]
     assert [row["queue"] for row in page["queues"]] == names
     assert page["next_offset"] == (offset + 1000 if offset + 1000 < MANY else None)
-    assert page == views.queues(state, offset=offset)
+    assert page == at_once(views.listing_queues(state, offset=offset))
 
 
 def test_pages_of_addresses_are_the_same_and_no_slice_is_long(state: State) -> None:
@@ -93,6 +97,22 @@ def test_pages_of_addresses_are_the_same_and_no_slice_is_long(state: State) -> N
     assert [row["address"] for row in rows] == sorted(state.address_by_name)
     topic = next(row for row in rows if row["address"] == "topic")
     assert topic["messages"] == topic["queue_count"] == MANY - (MANY + 2) // 3
+
+
+def test_everything_at_a_moment_is_put_in_order_once(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def counting(values: list[Any], begin: int, end: int) -> Slices[list[Any]]:
+        asked.append(len(values))
+        return in_rank(values, begin, end)
+
+    monkeypatch.setattr(ordered_lists, "in_rank", counting)
+    found = overview(state, 7, None)
+    assert [row["queue"] for row in found["list_of_queues"]] == sorted(state.queue_by_name)
+    assert [row["address"] for row in found["list_of_addresses"]] == sorted(state.address_by_name)
+    assert asked == [len(state.addresses)]
 
 
 def test_what_is_deleted_between_two_slices_is_left_out() -> None:
@@ -123,6 +143,7 @@ def test_others_have_turns_between_slices_however_many_ask(tmp_path: Path, state
             await asyncio.sleep(0)
             turns += 1
         answers = [json.loads(each.result())["result"] for each in asked]
+        assert all(answer.pop("cursor") for answer in answers[1:])
         slices = [
             work(views.counting(state)),
             work(views.listing_queues(state)),
@@ -150,7 +171,7 @@ def crowd(connections: int, consumers: int) -> Broker:
 
 def test_lists_of_connections_and_consumers_are_the_same_and_no_slice_is_long() -> None:
     state = crowd(40, 60).state
-    for listing, at_once, what in (
+    for listing, whole, what in (
         (connections.listing_connections, connections.connections, "connections"),
         (connections.listing_consumers, connections.consumers, "consumers"),
     ):
@@ -161,10 +182,39 @@ def test_lists_of_connections_and_consumers_are_the_same_and_no_slice_is_long() 
             looked, page = work(listing(state, offset))
             assert len(looked) > 1
             assert max(looked) <= SLICE
-            assert page == at_once(state, offset)
+            assert page == at_once(listing(state, offset))
+            assert page["total"] == count
             rows += page[what]
             offset = page["next_offset"]
         assert len(rows) == count
+        assert rows == whole(state)
+
+
+def test_connections_and_consumers_are_searched_and_sorted() -> None:
+    broker = crowd(1010, 0)
+    quiet, busy, *_ = broker.state.connections
+    for number in range(3):
+        attached = broker.handle(Attach(busy, "q", queue="q", credit_messages=number), 1)
+        assert isinstance(attached, int)
+
+    def listed(listing: Any, what: str, limit: int = 1000, **wanted: Any) -> list[int]:
+        looked, page = work(listing(broker.state, 0, limit=limit, order=Order(**wanted)))
+        assert max(looked) <= SLICE
+        return [row[what] for row in page[what + "s"]]
+
+    every = connections.listing_connections
+    found = listed(every, "connection", limit=2, sort="consumers", descending=True)
+    assert found[0] == busy
+    assert listed(every, "connection", search="10.0.0.1:0") == [quiet]
+    assert len(listed(every, "connection", search="JOE", limit=7)) == 7
+    assert listed(every, "connection", search="nobody") == []
+    last = max(broker.state.connections)
+    assert listed(every, "connection", limit=1, descending=True) == [last]
+    consumers = connections.listing_consumers
+    ids = list(broker.state.consumers)
+    assert listed(consumers, "consumer", search="q") == ids
+    assert listed(consumers, "consumer", sort="credit_messages", descending=True) == ids[::-1]
+    assert listed(consumers, "consumer", search="other") == []
 
 
 def test_a_list_of_connections_leaves_out_who_left_meanwhile() -> None:
@@ -245,7 +295,7 @@ def test_a_body_with_a_type_is_shown_as_text() -> None:
     with installed():
         world = World()
         world.ok(Send(world.connect(), "q", encode_typed({}), pack([1, "x"]), format=MAPS))
-        page = views.browse(world.state, "q")
+        page = at_once(views.browse(world.state, "q"))
     assert isinstance(page, dict)
     [row] = page["messages"]
     assert (row["body"], row["body_bytes"], row["truncated"]) == ('[1,"x"]', 7, False)

@@ -11,6 +11,7 @@ from daybook.protocols.stomp import StompOptions
 from daybook.server.administration import views
 from daybook.server.hub.hub import STALL_US
 from daybook.server.hub.peer import LARGE_AHEAD_CHUNKS, WRITE_HIGH_BYTES
+from daybook.server.process.slices import at_once
 from tests.unit.server.hub.test_hub import Bench, Client
 
 SMALL: dict[str, Any] = {"min_large_message_size": 10}
@@ -239,12 +240,12 @@ def test_browsing_says_how_long_a_body_is_and_shows_its_beginning() -> None:
     producer.message(b"beginning of a body")
     state = bench.hub.broker.state
     for shown in ("", "beginning "):
-        page = views.browse(state, "a", beginning=bench.hub.beginning_of)
+        page = at_once(views.browse(state, "a", beginning=bench.hub.beginning_of))
         assert isinstance(page, dict)
         (told,) = page["messages"]
         assert (told["body_bytes"], told["truncated"], told["body"]) == (19, True, shown)
         bench.run()
-    page = views.browse(state, "a")
+    page = at_once(views.browse(state, "a"))
     assert isinstance(page, dict)
     assert (page["messages"][0]["body"], page["messages"][0]["body_bytes"]) == ("", 19)
 

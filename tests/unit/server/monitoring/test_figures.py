@@ -14,6 +14,7 @@ from daybook.server.monitoring.figures import FAMILIES, SLICE, AcceptorFigures, 
 from daybook.server.monitoring.health import problems, why_unready
 from daybook.server.monitoring.status_view import LAGS_MAX, BrokerMonitoring, IndexLag, Phase
 from tests.unit.server.hub.test_hub import Bench
+from tests.unit.server.monitoring.test_cluster_health import a_leader
 
 NUMBERS = {
     "uptime_seconds": 5.0, "connections_refused": 1, "connections_dismissed": 2,
@@ -85,11 +86,24 @@ def test_a_connector_that_is_down_is_a_warning() -> None:
     assert problem.text.endswith("; 1 more connector is down")
 
 
+def test_a_certificate_that_expires_is_a_warning() -> None:
+    row = {"acceptor": "tls", "days_left": 3, "expires": 1_764_000_000_000}
+    (problem,) = problems({"certificates_expiring": [row]})
+    assert (problem.code, problem.kind, problem.unready) == (0, "certificate", "")
+    assert problem.text == (
+        "the certificate of acceptor tls expires on 2025-11-24 16:00 UTC, in 3 days; renew it,"
+        " then send SIGHUP"
+    )
+    (problem,) = problems({"certificates_expiring": [row | {"days_left": -1}]})
+    assert "acceptor tls expired on 2025-11-24 16:00 UTC; renew it" in problem.text
+
+
 def test_every_family_is_told_of_a_broker_with_queues() -> None:
     bench = Bench()
     bench.connect().message(b"x")
     bench.run()
-    assert list(told(monitoring_of(bench))) == [family.name for family in FAMILIES]
+    found = told(monitoring_of(bench, cluster=a_leader()))
+    assert list(found) == [family.name for family in FAMILIES]
 
 
 def test_queues_and_addresses_are_counted_as_they_are() -> None:

@@ -107,6 +107,27 @@ def test_work_is_done_a_step_at_a_time_in_turn() -> None:
     assert (one.reading, other.reading) == (True, True)
 
 
+def test_a_newcomer_waits_for_one_step_of_each_other_at_most() -> None:
+    bench = Bench()
+    others = [bench.open()[0] for _ in range(8)]
+    for each in others[:4]:
+        bench.onlookers.received(each, 110 * b"x")
+    for _ in range(6):
+        bench.step()
+    for each in others[4:]:
+        bench.onlookers.received(each, 110 * b"x")
+    newcomer, answer = bench.open()
+    bench.onlookers.received(newcomer, b"r")
+    steps = 0
+    while not answer.written:
+        bench.step()
+        steps += 1
+        for each in others:
+            # More requests of one that waits do not go before.
+            bench.onlookers.received(each, b"x")
+    assert steps == 1 + len(others[4:])
+
+
 def test_a_peer_that_takes_nothing_gets_nothing_more_and_is_not_read() -> None:
     bench = Bench()
     peer, transport = bench.open()

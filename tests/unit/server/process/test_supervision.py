@@ -136,3 +136,29 @@ def test_one_does_not_hold_up_another() -> None:
     _, supervisor, _ = supervise(50, begin)
     assert len(done) > 5
     assert [each["trouble"] for each in supervisor.status()] == ["bad", ""]
+
+
+def test_work_that_was_ended_is_forgotten_and_may_begin_again() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("work")
+
+    async def run() -> None:
+        supervisor = Supervisor(lambda _: None)
+        supervisor.end("work")
+        supervisor.run("work", work)
+        await asyncio.sleep(0)
+        supervisor.end("work")
+        assert supervisor.status() == []
+        supervisor.run("work", work)
+        await asyncio.sleep(0)
+        assert ended == ["work"]
+        assert [each["name"] for each in supervisor.status()] == ["work"]
+        await supervisor.stop()
+
+    asyncio.run(run())
+    assert ended == ["work", "work"]

@@ -1,11 +1,13 @@
 """Each request of administrators is described once: its commands, its page and its audit follow."""
 
 import shlex
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import click
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from daybook.engine.facts.definitions import DivertDefinition
 from daybook.history.audit.checks.requests import ASKED
@@ -181,3 +183,23 @@ def test_pairs_make_a_dict(asked: list[dict[str, object]]) -> None:
     for words in (["orders.#"], ["orders.#", "a"]):
         with pytest.raises(click.UsageError):
             change(words, standalone_mode=False)
+
+
+def test_a_whole_list_is_asked_for_by_its_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def reach(_: Path, request: dict[str, Any]) -> dict[str, Any]:
+        asked.append(request)
+        offset = request["offset"]
+        page: dict[str, Any] = {"links": [], "next_offset": offset + 1 if offset < 2 else None}
+        return page | ({"cursor": 7} if offset == 0 else {})
+
+    monkeypatch.setattr(request_commands, "reach", reach)
+    result = CliRunner().invoke(cli, ["link", "list", "--sort", "credit", "--descending"])
+    assert result.exit_code == 0, result.output
+    assert [(each["offset"], each.get("cursor")) for each in asked] == [
+        (0, None),
+        (1, 7),
+        (2, None),
+    ]
+    assert all(each["sort"] == "credit" and each["descending"] for each in asked)

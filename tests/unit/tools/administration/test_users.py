@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from daybook.server.administration.broker_views import user_row
 from daybook.server.users.users import Users
+from daybook.server.users.users_file import User
+from daybook.tools.administration import request_commands
 from daybook.tools.daybook import cli
 
 RULES = """
@@ -81,6 +84,21 @@ def test_it_says_whose_users_these_are(clerk: Clerk, monkeypatch: pytest.MonkeyP
     assert "the broker at control://broker:61612 has its own" in told
     command = ["user", "list", "--users-file", str(clerk.folder / "users.toml")]
     assert "has its own" not in CliRunner().invoke(cli, command).output
+
+
+def test_the_users_of_a_broker_elsewhere_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def reach(_: Path, request: dict[str, Any]) -> dict[str, Any]:
+        asked.append(request)
+        rows = [user_row(f"u{request['offset']}", User(roles=("a",)))]
+        return {"users": rows, "next_offset": 1 if request["offset"] == 0 else None}
+
+    monkeypatch.setattr(request_commands, "reach", reach)
+    command = ["user", "list", "--url", "control://broker:61612", "--json"]
+    result = CliRunner().invoke(cli, command)
+    assert [row["user"] for row in json.loads(result.output)] == ["u0", "u1"]
+    assert [request["do"] for request in asked] == ["users", "users"]
 
 
 def test_a_passcode_is_changed(clerk: Clerk) -> None:

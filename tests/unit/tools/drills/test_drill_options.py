@@ -18,6 +18,7 @@ from daybook.tools.drills.campaigns import drills
 from daybook.tools.drills.campaigns.drills import Asked
 from daybook.tools.drills.command import drill_group
 from daybook.tools.drills.crash_points import drill
+from daybook.tools.drills.failover import drill as failover
 from tests.support.histories import some_history, write_history
 
 
@@ -47,6 +48,8 @@ def test_the_command_of_a_finding_has_all_options(tmp_path: Path) -> None:
     flipping = bit_rot.Asked(tmp_path, config, 3, 2.5, 7)
     check("bit-rot", bit_rot.again(flipping))
     check("restore", restore.Asked(Archive(str(tmp_path)), tmp_path, config, 7).again())
+    losing = failover.Asked(tmp_path, config, 3, 2.5, 7, "one", 4_000, "etcd", protocol="both")
+    check("failover", losing.again())
     point = drill.Asked(tmp_path, 3, 7, 2.5, 2, ("inside",))
     check("crash-points", drill.again(point, "a.seg:4096", "inside"))
 
@@ -64,6 +67,13 @@ def check(name: str, again: str) -> None:
         assert words[words.index("--minutes") + 1] == "2.5"
     if "--delay-ms" in words:
         assert words[words.index("--delay-ms") + 1] == "30"
+
+
+@pytest.mark.parametrize("lease", ["0.5", "nan", "0", "4000"])
+def test_a_lease_that_no_cluster_has_is_refused(lease: str) -> None:
+    done = CliRunner().invoke(daybook.cli, ["drill", "failover", "--lease", lease])
+    assert done.exit_code == 2
+    assert "--lease" in done.output
 
 
 def test_a_place_without_space_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,11 +23,12 @@ from daybook.server.config_keys.option import Option
 from daybook.server.config_keys.options import ARRAYS, SECTIONS
 from daybook.server.configuration import config as configs
 from daybook.server.configuration.config import Config, field_of
+from daybook.server.configuration.replication_config import Place
 from daybook.server.configuration.signing_config import check_signing
 from daybook.tools import daybook
 from daybook.tools.drills import bit_rot, restore
 from daybook.tools.drills.scratch import server
-from daybook.tools.drills.scratch.server import Serving, drilled, make_key
+from daybook.tools.drills.scratch.server import Serving, Standby, drilled, make_key
 from tests.support.brokers.quick_broker import QuickBroker
 from tests.support.histories import some_history, write_history
 
@@ -100,7 +101,7 @@ def config_of_operator() -> Config:
     config = configs.load(None)
     sections = {
         name: replace(getattr(config, name), **placed(SECTIONS[name], name))
-        for name in ("broker", "journal", "log")
+        for name in ("broker", "journal", "log", "console")
     }
     common = tuple(each for each in TABLES["stomp"] if each.name in COMMON)
     own = {**placed(common, "acceptor"), "host": OPERATOR}
@@ -121,7 +122,7 @@ def test_no_option_reaches_what_the_operator_has(
         f"{section}.{field}"
         for section, values in (
             ("broker", found.broker), ("journal", found.journal), ("log", found.log),
-            ("acceptor", found.acceptors[0]),
+            ("acceptor", found.acceptors[0]), ("console", found.console),
         )
         for field, value in asdict(values).items()
         if OPERATOR in str(value)
@@ -148,10 +149,40 @@ def test_a_drill_connects_to_no_other_broker_and_stores_its_messages(
     assert found.broker.default_distribution == "stored"
 
 
+STANDBYS = """
+[replication]
+cluster = "production"
+node = "one"
+acks = "none"
+endpoints = ["https://etcd.example.org:2379"]
+
+[[replication-node]]
+name = "one"
+address = "tcp://127.0.0.1:61620"
+"""
+
+
+def test_a_drill_never_stands_for_the_lead_of_the_operators_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text(STANDBYS)
+    assert configs.load(path).replication is not None
+    found = drilled(Serving(str(path), str(tmp_path / "data")))
+    assert found.replication is None
+    # A drill of a cluster has one of its own.
+    ports = {"a": 1, "b": 2}
+    node = Standby("a", ports, 3, 4, "majority", 5_000, path=str(tmp_path / "lease"))
+    own = drilled(Serving(str(path), str(tmp_path / "data"), standby=node)).replication
+    assert own is not None
+    assert own.cluster == "daybook-drill"
+    assert own.nodes == {name: Place(False, "127.0.0.1", port) for name, port in ports.items()}
+    assert (own.arbiter, own.endpoints, own.acks) == ("file", (), "majority")
+
+
 def test_every_section_is_decided_for_drills() -> None:
     """A new section needs a line in `drilled`, and one here."""
-    assert set(SECTIONS) == {"broker", "journal", "wildcard-addresses", "log"}
-    assert set(ARRAYS) == MADE_BY_NAME | TO_OTHERS | {"acceptor"}
+    own = {"broker", "journal", "wildcard-addresses", "log", "console"}
+    assert set(SECTIONS) == own | {"replication"}
+    assert set(ARRAYS) == MADE_BY_NAME | TO_OTHERS | {"acceptor", "replication-node"}
     assert placed(SECTIONS["wildcard-addresses"], "wildcard-addresses") == {}
 
 

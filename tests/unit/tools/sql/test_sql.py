@@ -27,9 +27,9 @@ from daybook.journal.archive.archive import Archive  # noqa: E402
 from daybook.journal.blocks.format import segment_first_lsn  # noqa: E402
 from daybook.journal.disk import RealDisk  # noqa: E402
 from daybook.journal.segments.segment import segment_names  # noqa: E402
+from daybook.pipeline.sql.writing import as_text, plain  # noqa: E402
 from daybook.tools.journal_cli import cli  # noqa: E402
 from daybook.tools.sql import command as sql_module  # noqa: E402
-from daybook.tools.sql.output import as_text, plain  # noqa: E402
 
 KINDS = "SELECT kind, count(*) AS n FROM events WHERE kind IN ('Routed', 'Expired') GROUP BY kind"
 SECONDS = 20

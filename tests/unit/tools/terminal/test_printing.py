@@ -18,7 +18,24 @@ OPTIONAL = [column.replace("_", " ") for column in LISTED.more]
 HEADINGS = [column.replace("_", " ") for column in LISTED.columns] + OPTIONAL
 NAMES = ["orders", "orders.eu.vat", "[bold]", "名前" * 10, "x" * 1500 + "middle" + "y" * 1500]
 ROWS = [
-    [name, name, 1, 0, 4, 22, 3, 1_234_567, 1_234_544, False, "multicast", 0, 5, 7]
+    [
+        name,
+        name,
+        1,
+        0,
+        4,
+        22,
+        3,
+        1_234_567,
+        1_234_544,
+        False,
+        "multicast",
+        0,
+        5,
+        7,
+        4711,
+        "2026-11-29 00:00:00",
+    ]
     for name in NAMES
 ]
 
@@ -67,7 +84,7 @@ def test_names_of_customary_length_can_be_put_together(
 
 
 def test_a_wide_terminal_gets_one_line_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = shown(monkeypatch, 160, HEADINGS, ROWS[:3], optional=OPTIONAL)
+    lines = shown(monkeypatch, 200, HEADINGS, ROWS[:3], optional=OPTIONAL)
     assert len([line for line in lines if "multicast" in line]) == 3
     assert "in flight" in lines[0]
 

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.reader import Reader
 from daybook.protocols.amqp.wire import hot
 from daybook.protocols.amqp.wire.frames import AMQP, Frame, FrameReader, frame, protocol_header
+from daybook.protocols.amqp.wire.kinds import FIRST, SECOND
 from daybook.protocols.amqp.wire.performatives import Disposition, Flow, Open, Transfer
 from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted, Modified, Released
@@ -208,6 +209,22 @@ def test_a_delivery_is_cut_into_frames(
     assert [each.performative for each in found] == [first, *later[: len(frames) - 1]]
     if len(frames) == 1:
         assert frames == [frame(channel, first, payload)]
+
+
+@given(
+    st.builds(
+        Transfer, numbers, numbers, st.binary(max_size=32), st.sampled_from((0, 0, 0, 1, None)),
+        st.booleans(), st.booleans(), st.sampled_from((None, FIRST, SECOND)),
+        st.sampled_from((None, Accepted())), st.booleans(), st.booleans(), st.booleans(),
+    )
+)  # fmt: skip
+@example(Transfer(1, 2, b"tag", 0, True))
+def test_what_is_plain_is_written_as_by_the_table(said: Transfer) -> None:
+    tag, number = said.delivery_tag, said.delivery_id
+    assert tag is not None
+    assert number is not None
+    frames = hot.transfer_frames(3, said.handle, number, tag, bool(said.settled), (b"body",), 512)
+    assert (frames == [frame(3, said, b"body")]) == hot.is_plain(said)
 
 
 @given(st.integers(0, 0xFFFF), st.booleans(), numbers, numbers, st.booleans())

@@ -35,6 +35,23 @@ def test_the_time_of_a_certificate(authority: Authority) -> None:
         old.check_dates("f")
 
 
+def test_a_certificate_says_who_it_is_for(authority: Authority) -> None:
+    issued = authority.issue("localhost", "127.0.0.1", "::1", "joe@example.org", cn="Jo\u00e9")
+    holder = Identity(config(issued)).holder
+    assert holder.subject.startswith("CN=Jo\u00e9,")
+    assert "O=trustme" in holder.issuer
+    assert holder.names == ("localhost", "127.0.0.1", "::1", "joe@example.org")
+
+
+def test_it_expires_soon(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = Identity(config(authority.issue("localhost")))
+    assert not identity.expires_soon
+    now = identity.expires - certificates.EXPIRES_SOON_SECONDS + 1
+    monkeypatch.setattr(time, "time", lambda: now)
+    assert identity.expires_soon
+    assert not identity.is_expired
+
+
 def test_a_signature_without_a_hash_of_its_own_binds_nothing(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:

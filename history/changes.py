@@ -1,0 +1,113 @@
+"""The changes between two moments: of addresses, queues, diverts and settings, in their order, and
+who asked for each of them, and for any other event.
+
+Comparing two states does not show what was changed and changed back. Must never know how a change
+is shown.
+"""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, cast
+
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import KIND, REASON, RELATED, TIME
+from daybook.engine.facts.kinds import OF_CHANGES
+from daybook.history.descriptions import kind_name, sentence
+from daybook.history.event_finder import EventFinder
+from daybook.history.scan import Event
+from daybook.history.search import Clause, Search
+from daybook.history.selection import Question, begun
+
+CHANGES_MAX: Final = 1000
+"""How many changes are listed; `journal inspect` shows all."""
+
+PART_MOST: Final = 20_000
+"""A part of a request has so many events at most."""
+
+
+def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dict[str, Any]:
+    """Return the changes after one event and until another, the first ones, and whether there are
+    more. Raises JournalError, StoreError and OSError."""
+    question = Question(from_lsn=after + 1, to_lsn=until, kinds=OF_CHANGES)
+    inspection = begun(directory, finder, question, reads_names=False, note=lambda _: None)
+    rows: list[dict[str, Any]] = []
+    for event in islice(inspection.events(), CHANGES_MAX + 1):
+        if event.row[KIND] == events.ADMINISTERED and (
+            _claim(rows, event) or event.row[RELATED] <= after
+        ):
+            continue
+        rows.append(
+            {
+                "lsn": event.lsn, "time": event.row[TIME], "kind": kind_name(event.row[KIND]),
+                "text": sentence(event, inspection.names), "by": None,
+            }
+        )  # fmt: skip
+    last = request_of(finder, until) if rows else None
+    if last is not None:
+        _claim(rows, last)
+    return {"changes": rows[:CHANGES_MAX], "more_changes": len(rows) > CHANGES_MAX}
+
+
+def _claim(rows: list[dict[str, Any]], event: Event) -> bool:
+    """Say who asked for the changes of a request; return whether there are any."""
+    by = asker_of(event)
+    claimed = [row for row in rows if row["lsn"] >= event.row[RELATED]]
+    for row in claimed:
+        row["by"] = by
+    return bool(claimed)
+
+
+def request_of(finder: EventFinder, lsn: int) -> Event | None:
+    """Return the Administered that covers an event, None if nobody asked for it. Raises
+    JournalError."""
+    event = _first_administered(finder, lsn, lsn + PART_MOST)
+    return event if event is not None and event.row[RELATED] <= lsn else None
+
+
+def _first_administered(finder: EventFinder, begin: int, end: int) -> Event | None:
+    """Return the first Administered from one event until another. Raises JournalError."""
+    clause = Clause({events.ADMINISTERED})
+    return next(finder.find(Search(clause, from_lsn=begin, to_lsn=end)), None)
+
+
+def asker_of(event: Event) -> str:
+    """Return the administrator of an Administered."""
+    detail = cast(details.AdministeredDetail, events.decode_detail(event.row[KIND], event.detail))
+    return detail.by
+
+
+class Askers:
+    """Finds the administrators behind events; those of one request, in the order of the journal,
+    are looked up once, and so are events that nobody asked for."""
+
+    def __init__(self, finder: EventFinder, *, grows: bool = False) -> None:
+        """`grows`: the journal may get events while this is used."""
+        self._finder: Final = finder
+        self._grows: Final = grows
+        self._from = 0
+        self._until = 0
+        self._found: Event | None = None
+        """The first Administered from the one event until the other."""
+
+    def words(self, event: Event) -> str:
+        """Return which administrator asked for an event, "" if none did. Raises JournalError."""
+        if event.row[REASON] != reasons.ADMINISTRATION:
+            return ""
+        found = self._first_from(event.lsn)
+        if found is None or found.row[RELATED] > event.lsn:
+            return ""
+        return f"{asker_of(found)} asked for it, by event {found.lsn}"
+
+    def _first_from(self, lsn: int) -> Event | None:
+        """Return the first Administered from an event on, None if it covers no part of one."""
+        found = self._found
+        if found is not None and self._from <= lsn <= found.lsn:
+            return found
+        begin = lsn
+        if found is None and self._from <= lsn <= self._until and not self._grows:
+            if lsn + PART_MOST <= self._until:
+                return None
+            begin = self._until + 1
+        self._from, self._until = lsn, begin + PART_MOST
+        self._found = _first_administered(self._finder, begin, self._until)
+        return self._found

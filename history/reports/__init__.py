@@ -1,0 +1,12 @@
+"""Reports of verifications, audits and drills: kept in the data directory, few and small (ADR 113).
+
+The command line and the console write and read them by these functions. A report is derived: it
+has the findings, and nothing depends on it. Must never know how a report is shown.
+
+Modules:
+
+- `integrity`: The integrity of a data directory as far as it is known without a check: its reports,
+  its newest signature, and the parts that an earlier verification found sound.
+- `report`: The structs of a report, which are also its JSON. Fields are only ever added.
+- `report_files`: The files of reports in a data directory: a bounded number, each with its hash.
+"""

@@ -1,0 +1,143 @@
+"""A journal whose blocks another machine made: the same bytes at the same places (ADR 118).
+
+One block is in flight at a time, as in any journal, so only the newest can be torn; or a group of
+them, where a mark says so (`journal.groups`). The footers of
+segments come out as those of the other machine, since they follow from the blocks.
+
+Fault model: bytes that arrive may be anything. What does not continue this journal, or is not
+whole, is refused before it is written. Must never know who sent it, or why.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from daybook.journal.blocks.block import EncodedBlock, RawBlock
+from daybook.journal.blocks.format import (
+    BLOCK_HEADER_BYTES,
+    FIRST_LSN,
+    NO_HASH,
+    Damage,
+    block_hash,
+    frame_crc,
+    unpack_block_header,
+    unpack_segment_header,
+)
+from daybook.journal.blocks.layout import RowLayout
+from daybook.journal.disk import Disk, write_all
+from daybook.journal.journal import SEGMENT_BYTES, Journal, no_clock
+from daybook.journal.segments.repair import check_link, summary_of
+from daybook.journal.segments.segment import segment_names
+
+
+class Replica(Journal):
+    """An open journal that gets whole blocks, and headers of segments."""
+
+    @classmethod
+    def empty(
+        cls, disk: Disk, layout: RowLayout, *, data_id: bytes, segment_bytes: int = SEGMENT_BYTES,
+        device_block_bytes: int = 0, first_lsn: int = FIRST_LSN, previous_hash: bytes = NO_HASH,
+    ) -> "Replica":  # fmt: skip
+        """Return a journal without segments: the first one, which begins with an event and behind
+        the block with a hash, comes by `begin`."""
+        journal = cls(disk, layout, data_id, segment_bytes, no_clock, device_block_bytes)
+        journal.next_lsn, journal._last_hash = first_lsn, previous_hash
+        return journal
+
+    @classmethod
+    def open_or_empty(
+        cls, disk: Disk, layout: RowLayout, *, data_id: bytes, segment_bytes: int = SEGMENT_BYTES,
+        device_block_bytes: int = 0,
+    ) -> "Replica":  # fmt: skip
+        """Open what there is. Raises as `open`."""
+        if not segment_names(disk):
+            return cls.empty(
+                disk, layout, data_id=data_id, segment_bytes=segment_bytes,
+                device_block_bytes=device_block_bytes,
+            )  # fmt: skip
+        found, _ = cls.open(
+            disk, layout, segment_bytes=segment_bytes, device_block_bytes=device_block_bytes
+        )
+        assert isinstance(found, cls)
+        return found
+
+    def begin(self, packed: bytes) -> None:
+        """Begin the next segment, with the header that the other journal gave it.
+
+        Raises Damage if it does not continue this journal, DiskFull and JournalFailed.
+        """
+        header = unpack_segment_header(packed)
+        if header.data_id != self.data_id:
+            raise Damage(f"the segment is of the data directory {header.data_id.hex()}")
+        if header.first_lsn != self.next_lsn or header.previous_hash != self._last_hash:
+            raise Damage(f"the segment of LSN {header.first_lsn} does not follow this journal")
+        try:
+            self._begin_segment(packed, header.segment_bytes, header.level)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.reserve()
+
+    def append_block(self, data: bytes) -> None:
+        """Write a block, and sync it. Raises Damage if it does not continue this journal here,
+        and JournalFailed."""
+        self.append_group([data])
+
+    def append_group(self, group: Sequence[bytes]) -> None:
+        """Write blocks, and sync them at once. Raises as `append_block`, once those before the
+        damaged one are synced. A crash may leave any part of them."""
+        if not self._name:
+            raise Damage("a block came, and no segment has begun")
+        self._check_usable()
+        try:
+            for data in group[:-1]:
+                self._write_unsynced(self._checked(data))
+            block = self._checked(group[-1])
+        except Damage:
+            self._sync()
+            raise
+        try:
+            self.put(block)
+            self.check_name()
+        except OSError as error:
+            raise self.fail(error) from error
+        self.advance(block, self.entry_of(block))
+
+    def _write_unsynced(self, block: EncodedBlock) -> None:
+        assert self._file is not None
+        try:
+            write_all(self._file, block.data, self._offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.advance(block, self.entry_of(block))
+
+    def _sync(self) -> None:
+        assert self._file is not None
+        try:
+            self._file.fdatasync()
+        except OSError as error:
+            raise self.fail(error) from error
+
+    def _checked(self, data: bytes) -> EncodedBlock:
+        header = unpack_block_header(data[:BLOCK_HEADER_BYTES], self._codec.salt)
+        if self._sealed or not self._fits(len(data)):
+            raise Damage(f"segment {self.segment} has no room for a block of {len(data):,} bytes")
+        heap_at = BLOCK_HEADER_BYTES + header.rows_stored_bytes
+        packed, rows, heap = (
+            data[:BLOCK_HEADER_BYTES],
+            data[BLOCK_HEADER_BYTES:heap_at],
+            data[heap_at:],
+        )
+        if len(data) != header.block_bytes:
+            raise Damage(f"the block has {len(data):,} bytes instead of {header.block_bytes:,}")
+        if frame_crc(rows) != header.rows_crc or frame_crc(heap) != header.heap_crc:
+            raise Damage("the crc of a frame does not match")
+        hashed = block_hash(packed, rows, heap)
+        raw = RawBlock(header, self._offset, rows, heap, hashed)
+        check_link(raw, self.next_lsn, self._last_hash)
+        return EncodedBlock(header, data, hashed, summary_of(self._codec, raw))
+
+    def cut_into_blocks(self, data: bytes) -> Iterator[bytes]:
+        """Cut whole blocks, one behind the other, apart. Raises Damage."""
+        at = 0
+        while at < len(data):
+            header = unpack_block_header(data[at : at + BLOCK_HEADER_BYTES], self._codec.salt)
+            yield data[at : at + header.block_bytes]
+            at += header.block_bytes

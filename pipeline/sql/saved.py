@@ -1,0 +1,98 @@
+"""Saved queries: those of docs/forensics.md, for a span of time that is asked about."""
+
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+BEFORE: Final = timedelta(minutes=61)
+"""How much earlier a cause may be than what is asked about: an hour, and a bit."""
+
+
+class Saved(NamedTuple):
+    """A query in words and in SQL, which has marks for the moments."""
+
+    question: str
+    template: str
+
+    def sql(self, since: datetime, until: datetime, only: str = "") -> str:
+        """Return the query about a span of time; `until` is not in it. Moments are whole minutes
+        in UTC. `only` is one more condition on the messages that a query joins."""
+        return self.template.format(
+            before=_minute(since - BEFORE), since=_minute(since), until=_minute(until), only=only
+        ).strip()
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+SAVED: Final = (
+    Saved(
+        "How many messages came and went each minute?",
+        """
+SELECT date_trunc('minute', time) AS minute, count(*) FILTER (WHERE kind = 'Routed') AS routed,
+       count(*) FILTER (WHERE kind = 'Delivered') AS delivered,
+       count(*) FILTER (WHERE kind = 'Acknowledged') AS acknowledged
+FROM events WHERE kind IN ('Routed', 'Delivered', 'Acknowledged')
+      AND time >= '{since}' AND time < '{until}'
+GROUP BY ALL ORDER BY minute
+""",
+    ),
+    Saved(
+        "Which addresses got the most messages?",
+        """
+SELECT address, count(*) AS messages, CAST(sum(body_bytes) AS BIGINT) AS bytes
+FROM events WHERE kind = 'Routed' AND time >= '{since}' AND time < '{until}'
+GROUP BY ALL ORDER BY messages DESC, address LIMIT 20
+""",
+    ),
+    Saved(
+        "How long did consumers take, by queue?",
+        """
+SELECT d.queue, count(*) AS messages, median(date_diff('ms', d.time, a.time)) AS median_ms,
+       max(date_diff('ms', d.time, a.time)) AS longest_ms
+FROM (SELECT message, queue, delivery_count, time FROM events WHERE kind = 'Delivered'
+      AND time >= '{since}' AND time < '{until}') d
+JOIN (SELECT message, queue, delivery_count, time FROM events WHERE kind = 'Acknowledged'
+      AND time >= '{since}' AND time < '{until}') a
+ON a.message = d.message AND a.queue = d.queue AND a.delivery_count = d.delivery_count
+GROUP BY ALL ORDER BY longest_ms DESC, queue LIMIT 20
+""",
+    ),
+    Saved(
+        "Which messages were handed out twice, and why?",
+        """
+SELECT coalesce(r.reason, 'the broker died') AS why, count(*) AS deliveries
+FROM (SELECT message, queue, delivery_count FROM events WHERE kind = 'Delivered'
+      AND delivery_count > 1 AND time >= '{since}' AND time < '{until}') d
+LEFT JOIN (SELECT message, queue, delivery_count, reason FROM events WHERE kind = 'Returned'
+      AND time >= '{before}' AND time < '{until}') r
+ON r.message = d.message AND r.queue = d.queue AND r.delivery_count = d.delivery_count - 1
+GROUP BY ALL ORDER BY deliveries DESC
+""",
+    ),
+    Saved(
+        "What expired that hour, and from which producer?",
+        """
+SELECT c.login AS producer, count(*) AS expired
+FROM (SELECT message FROM events WHERE kind = 'Expired'
+      AND time >= '{since}' AND time < '{until}') x
+JOIN (SELECT message, connection FROM events WHERE kind = 'Routed'{only}
+      AND time >= '{before}' AND time < '{until}') m USING (message)
+JOIN (SELECT lsn, detail->>'user' AS login FROM events WHERE kind = 'ConnectionOpened') c
+ON c.lsn = m.connection
+GROUP BY ALL ORDER BY expired DESC
+""",
+    ),
+    Saved(
+        "Which consumer rejects most?",
+        """
+SELECT c.login AS consumer, count(*) AS rejected
+FROM (SELECT connection FROM events WHERE kind = 'Returned' AND reason = 'nack'
+      AND time >= '{since}' AND time < '{until}') r
+JOIN (SELECT lsn, detail->>'user' AS login FROM events WHERE kind = 'ConnectionOpened') c
+ON c.lsn = r.connection
+GROUP BY ALL ORDER BY rejected DESC
+""",
+    ),
+)
+"""The queries, in the order in which they are offered."""

@@ -1,0 +1,43 @@
+"""Which epoch each part of a journal is of, and up to where two journals agree.
+
+In an epoch one node at most writes, and it only appends. So two journals that have blocks of the
+same epoch have the same ones, up to the end of the shorter one, and the same ones before. Must
+never know how a node came to lead.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from daybook.journal.places import BEFORE_ALL, Place
+
+
+class Beginning(NamedTuple):
+    """An epoch, and the place from which on the journal is of it."""
+
+    epoch: int
+    place: Place
+
+
+FIRST: Final = Beginning(0, BEFORE_ALL)
+"""The epoch of what a broker wrote before it had standbys."""
+
+
+def agreed_end(
+    ours: Sequence[Beginning], our_end: Place, theirs: Sequence[Beginning], their_end: Place
+) -> Place:
+    """Return the place up to which two journals of the same data id have the same bytes."""
+    mine, others = _spans(ours, our_end), _spans(theirs, their_end)
+    shared = max(begun for begun in mine if begun in others)
+    return min(mine[shared], others[shared])
+
+
+def _spans(beginnings: Sequence[Beginning], end: Place) -> dict[Beginning, Place]:
+    """Return where each epoch ends."""
+    whole = [FIRST, *beginnings]
+    ends = [*(each.place for each in whole[1:]), end]
+    return {begun: min(stop, end) for begun, stop in zip(whole, ends, strict=True)}
+
+
+def epoch_at_end(beginnings: Sequence[Beginning], end: Place) -> int:
+    """Return the epoch of the last block of a journal."""
+    return max((each.epoch for each in beginnings if each.place < end), default=FIRST.epoch)

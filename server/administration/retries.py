@@ -1,0 +1,187 @@
+"""Retries with a limit of rate: messages of a queue go back to where they came from, a few at a
+time.
+
+The broker does it, in order, part by part on a timer; the asker need not wait. A queue has one at a
+time. It ends when nothing is left, when somebody stops it, when the rights of its user do not
+suffice any more, or with the broker: the rest of the messages stays where it is, and another retry
+begins with it. Must never know how requests are transported.
+"""
+
+import asyncio
+import contextlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from daybook.engine.commands import ActOnMessages
+from daybook.engine.names.names import plain
+from daybook.engine.refusals import Code, Refusal
+from daybook.server.administration.request_rows import Answer
+from daybook.server.process import logs
+
+RUNNING_MAX: Final = 100
+ENDED_MAX: Final = 100
+"""How many that are over are still shown."""
+PART_SECONDS: Final = 0.1
+"""About the time between two parts, if that is one message or more."""
+RATE_MAX: Final = 1_000_000
+UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_RATE: Final = re.compile(r"([0-9]{1,7})(?:/([smh]))?")
+
+RUNNING: Final = "running"
+DONE: Final = "done"
+STOPPED: Final = "stopped"
+FAILED: Final = "failed"
+
+Part: TypeAlias = Callable[[], Awaitable[Answer | Refusal]]
+"""Carries out the next part of a retry."""
+
+log = logs.logger("retries")
+
+
+def rate_in(text: str) -> float | Refusal:
+    """Return the messages per second in a text: `50`, `50/s`, `30/m` or `100/h`."""
+    found = _RATE.fullmatch(text.strip())
+    count = int(found[1]) if found is not None else 0
+    if found is None or not 1 <= count <= RATE_MAX:
+        return Refusal(
+            Code.INVALID,
+            f"'{text[:40]}' is not a rate; write 50/s, 30/m or 100/h, from 1 to {RATE_MAX:,}",
+        )
+    return count / UNITS[found[2] or "s"]
+
+
+class Retry(msgspec.Struct):
+    """A retry; `begun` and `ended` are in milliseconds since 1970, `first` is what becomes of its
+    first part."""
+
+    queue: str
+    filter: str
+    rate: str
+    by: str
+    begun: int
+    command: ActOnMessages
+    first: "asyncio.Future[Answer | Refusal]"
+    state: str = RUNNING
+    ended: int | None = None
+    why: str = ""
+
+    def row(self) -> Answer:
+        """Return it as a row of a list."""
+        return {
+            "queue": self.queue,
+            "state": self.state,
+            "rate": self.rate,
+            "acted": self.command.acted,
+            "passed_over": self.command.passed_over,
+            "begun": self.begun,
+            "ended": self.ended,
+            "by": self.by,
+            "filter": self.filter,
+            "why": self.why or self._stayed(),
+        }
+
+    def _stayed(self) -> str:
+        return "; ".join(f"{count:,} stayed: {why}" for why, count in self.command.whys.items())
+
+
+class Retries:
+    """All retries of a broker; used only in the thread of its event loop."""
+
+    def __init__(self) -> None:
+        self._tasks: Final[dict[str, tuple[Retry, asyncio.Task[None]]]] = {}
+        self._ended: Final[OrderedDict[int, Retry]] = OrderedDict()
+
+    def rows(self) -> list[Answer]:
+        """Return a row for each: those that run, then those that ended, the last one first."""
+        running = [retry for retry, _ in self._tasks.values()]
+        return [retry.row() for retry in (*running, *reversed(self._ended.values()))]
+
+    async def begin(
+        self, command: ActOnMessages, rate: str, by: str, part: Part
+    ) -> Answer | Refusal:
+        """Begin to retry the messages of a command; `part` carries out the next part of it. A
+        refusal of the first part is the answer."""
+        per_second = rate_in(rate)
+        if isinstance(per_second, Refusal):
+            return per_second
+        name = plain(command.queue)
+        if command.queue in self._tasks:
+            return Refusal(
+                Code.INVALID,
+                f"a retry of queue '{name}' runs already; `daybook queue retries` shows it, and"
+                f" `daybook queue stop-retry {name}` ends it",
+            )
+        if len(self._tasks) >= RUNNING_MAX:
+            return Refusal(Code.LIMIT, f"{RUNNING_MAX} retries run already; stop one, or wait")
+        loop = asyncio.get_running_loop()
+        retry = Retry(
+            command.queue, command.filter, rate, by, _now(), command, loop.create_future()
+        )
+        task = loop.create_task(self._run(retry, per_second, part))
+        self._tasks[command.queue] = retry, task
+        first = await retry.first
+        if isinstance(first, Refusal):
+            self._ended.pop(id(retry), None)
+            return first
+        return {"begun": True, "queue": command.queue, "rate": rate}
+
+    def stop(self, queue: str, by: str) -> Answer | Refusal:
+        """Stop the retry of a queue."""
+        if queue not in self._tasks:
+            text = f"no retry of queue '{plain(queue)}' runs; `daybook queue retries` shows all"
+            return Refusal(Code.NOT_FOUND, text)
+        retry, task = self._tasks[queue]
+        retry.state, retry.why = STOPPED, f"stopped by {by}"
+        task.cancel()
+        if not retry.first.done():
+            retry.first.set_result({})
+        self._end(retry)
+        return {"acted": retry.command.acted}
+
+    async def close(self) -> None:
+        """Stop all of them, with the broker."""
+        tasks = [task for _, task in self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, retry: Retry, per_second: float, part: Part) -> None:
+        """Carry out part after part, each when the messages of those before have had their time."""
+        command = retry.command
+        command.most = max(1, int(per_second * PART_SECONDS))
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while retry.state == RUNNING:
+            before = command.acted
+            told = await part()
+            if not retry.first.done():
+                retry.first.set_result(told)
+            if isinstance(told, Refusal):
+                is_gone = told.code is Code.NOT_FOUND and command.acted > 0
+                retry.state, retry.why = (DONE, "") if is_gone else (FAILED, told.text)
+            elif command.is_done:
+                retry.state = DONE
+            else:
+                # Time in which the broker was too busy is not made up for.
+                due = max(due, loop.time() - PART_SECONDS) + (command.acted - before) / per_second
+                await asyncio.sleep(max(0.0, due - loop.time()))
+        self._end(retry)
+
+    def _end(self, retry: Retry) -> None:
+        with contextlib.suppress(KeyError):
+            del self._tasks[retry.queue]
+        retry.ended = _now()
+        self._ended[id(retry)] = retry
+        while len(self._ended) > ENDED_MAX:
+            self._ended.popitem(last=False)
+        told: dict[str, Any] = {"queue": retry.queue, "acted": retry.command.acted}
+        log.info("retry is over", state=retry.state, why=retry.why, **told)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

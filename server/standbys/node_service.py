@@ -1,0 +1,284 @@
+"""A node of a cluster as a service: the process that `daybook serve` is where there are standbys.
+
+It follows, stands for the lead, and starts the broker as a process of its own, which waits until
+the node leads.
+SIGTERM and SIGINT end both, SIGHUP renews both. A socket in the data directory answers
+`daybook cluster`. Must never know what the broker does.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import uvloop
+
+from daybook.errors import DaybookError, describe
+from daybook.journal.confirmed import ConfirmedMark
+from daybook.journal.data_directory import NODE
+from daybook.journal.disk import RealDisk
+from daybook.journal.pins import Pin
+from daybook.replication.leading import boot_time_us
+from daybook.replication.links import Address, Security
+from daybook.replication.node import Role, Times
+from daybook.replication.quorum import Acks
+from daybook.replication.replica_files import ReplicaFiles
+from daybook.replication.runner import Owned, Runner, Settings
+from daybook.server.configuration.config import Config, ConfigError
+from daybook.server.configuration.replication_config import Place, ReplicationConfig
+from daybook.server.network.layers.certificates import check as check_certificates
+from daybook.server.process import logs
+from daybook.server.process.service_manager import READY, STOPPING, SUPERVISOR, Notifier
+from daybook.server.standbys.arbiters import arbiter_of
+from daybook.server.standbys.node_checks import check_node
+from daybook.server.standbys.node_files import NodeFiles
+from daybook.server.standbys.node_probe import NodeProbe
+from daybook.server.standbys.node_socket import NodeSocket
+from daybook.server.standbys.node_status import status_of
+
+FAILED: Final = 1
+LOOK_SECONDS: Final = 0.25
+STEP_SECONDS: Final = 0.02
+TAKE_OVER_US: Final = 15_000_000
+"""How long the next leader may take until it leads, and this node follows it."""
+MARGIN_US: Final = 100_000
+"""The least time between the end of a lease and the last confirm."""
+
+log = logs.logger("node")
+
+
+class HandOverFailed(DaybookError):
+    """The node that was to lead next does not; the text says what became of the lead."""
+
+
+def run(config: Config, reload: Callable[[], Config], command: Sequence[str]) -> int:
+    """Run a node until a signal stops it; return the exit code. `reload` reads a new configuration;
+    `command` is that of the broker, which finds in its environment that a node started it."""
+    os.umask(0o077)
+    logs.configure(config.log.level, config.log.format)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(NodeService(config, reload, command).run())
+    except (DaybookError, OSError) as error:
+        why = describe(error) if isinstance(error, OSError) else str(error)
+        log.error("the node ends", why=why)
+        return FAILED
+    return 0
+
+
+def times_of(config: ReplicationConfig) -> Times:
+    """Return how long things take."""
+    lease = config.lease * 1_000
+    return Times(lease=lease, margin=lease // 10 + MARGIN_US, lag=config.lag_max * 1_000)
+
+
+def settings_of(config: ReplicationConfig) -> Settings:
+    """Return what a node knows of its cluster."""
+    security = None
+    if config.certificate:
+        files = (config.certificate, config.key, config.authority)
+        security = Security(*map(Path, files))
+    return Settings(
+        cluster=config.cluster,
+        name=config.node,
+        nodes={name: _address(place) for name, place in config.nodes.items()},
+        listen=_address(config.listen),
+        acks=Acks(config.acks),
+        times=times_of(config),
+        security=security,
+    )
+
+
+def _files_of(config: ReplicationConfig) -> dict[str, str]:
+    return {
+        "certificate": config.certificate, "key": config.key, "authority": config.authority,
+        "etcd_certificate": config.etcd_certificate, "etcd_key": config.etcd_key,
+        "etcd_authority": config.etcd_authority,
+    }  # fmt: skip
+
+
+def _address(place: Place) -> Address:
+    return Address(place.host, place.port)
+
+
+class NodeService:
+    """Everything of a node that exists as long as its event loop."""
+
+    def __init__(
+        self, config: Config, reload: Callable[[], Config], command: Sequence[str]
+    ) -> None:
+        """Raises ConfigError, RecordDamaged and OSError."""
+        if config.replication is None:
+            raise ConfigError(["there is no [replication]"])
+        check_node(config)
+        self._reload: Final = reload
+        self._notifier: Final = Notifier()
+        # The broker is not the main process of a service: it must tell its supervisor nothing.
+        for name in SUPERVISOR:
+            os.environ.pop(name, None)
+        self._config: Final = config.replication
+        self._arbiter: Final = arbiter_of(config.replication)
+        self._files: Final = NodeFiles(config, self._note)
+        notes = RealDisk(self._files.data / NODE)
+        notes.create()
+        self._runner: Final = Runner(
+            settings_of(config.replication),
+            Owned(
+                notes=notes,
+                journal=self._files.journal,
+                open_files=self._open_files,
+                close_files=self._close_files,
+                command=command,
+                chance=random.randint,
+                notice=self._note,
+                base=self._files.base,
+            ),
+            self._arbiter,
+        )
+        self._pin: Pin | None = None
+        self._mark: Final = ConfirmedMark(self._files.data)
+        self._runner.following.on_cut = self._mark.lower_to
+        self._socket: Final = NodeSocket(self._files.data, self)
+        self._starting: asyncio.Task[None] | None = None
+        self._probe: Final = NodeProbe(config.acceptors, self.status)
+
+    @staticmethod
+    def _note(text: str) -> None:
+        log.warning(text)
+
+    def _open_files(self) -> ReplicaFiles:
+        """Follow; called in a thread. The broker has ended, so that its ports are free."""
+        files = self._files.open()
+        self._loop.call_soon_threadsafe(self._opened)
+        return files
+
+    def _opened(self) -> None:
+        # Not before: another node may have the lock, and its socket.
+        if self._starting is None:
+            self._starting = self._loop.create_task(self._socket.start())
+            self._notifier.say(READY, f"STATUS=node {self._config.node} of {self._config.cluster}")
+        self._probe.start()
+
+    def _close_files(self, files: ReplicaFiles) -> None:
+        """Make room for the broker: in the data directory, and at its ports."""
+        self._probe.stop()
+        self._files.close(files)
+
+    async def run(self) -> None:
+        """Run until SIGTERM or SIGINT. Raises the error that ends a node."""
+        loop = self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+        looking = loop.create_task(self._look())
+        log.info(
+            "this node follows, or stands for the lead", node=self._config.node,
+            cluster=self._config.cluster, listen=str(self._config.listen),
+        )  # fmt: skip
+        try:
+            await self._runner.run()
+        finally:
+            looking.cancel()
+            self._probe.stop()
+            if self._pin is not None:
+                self._pin.release()
+            if self._starting is not None:
+                await self._socket.stop()
+            await self._arbiter.close()
+
+    def _stop(self) -> None:
+        self._notifier.say(STOPPING)
+        self._runner.stop()
+
+    def _hang_up(self) -> None:
+        try:
+            self._renew(self._reload())
+        except (DaybookError, OSError) as error:
+            log.error("the node keeps its configuration and certificates", why=str(error))
+        broker = self._runner.broker
+        if broker is not None:
+            with suppress(ProcessLookupError):
+                os.kill(broker.pid, signal.SIGHUP)
+
+    async def _hold_for_followers(self) -> None:
+        """Keep the segments of a leader that a follower still needs."""
+        needed = self._runner.node.needed_lsn
+        pin = self._pin
+        if pin is not None and 0 < pin.lsn <= needed:
+            pin.advance(needed)
+            return
+        if pin is not None:
+            self._pin = None
+            pin.release()
+        if needed:
+            self._pin = await asyncio.to_thread(Pin, self._files.data, needed)
+
+    def _renew(self, config: Config) -> None:
+        """Put certificates and acceptors in force; the rest of [replication] needs a restart."""
+        check_certificates(config)
+        new = config.replication
+        if new is None or msgspec.structs.replace(new, **_files_of(self._config)) != self._config:
+            log.warning("[replication] has changed: restart this node to put it in force")
+        elif security := settings_of(new).security:
+            self._runner.renew(security)
+        self._probe.configure(config.acceptors)
+        logs.set_level(config.log.level)
+        log.info("the node has read its certificates again")
+
+    async def _look(self) -> None:
+        """Let the index and the segments follow those of the leader."""
+        while True:
+            following = self._runner.following
+            # Confirmed events may be beyond those that this node has.
+            confirmed = min(following.confirmed, self._runner.lsn)
+            self._files.follow(confirmed=confirmed, first=following.first)
+            self._mark.raise_to(max(confirmed, self._runner.node.durable(boot_time_us())))
+            await self._hold_for_followers()
+            self._notifier.tick(time.monotonic_ns() // 1000)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def hand_over(self, to: str) -> dict[str, Any]:
+        """Let another node lead; return which one does. Raises HandOverRefused, and HandOverFailed
+        if this one leads again, or nobody does."""
+        node, following = self._runner.node, self._runner.following
+        begun, epoch = boot_time_us(), node.epoch
+        self._runner.hand_over(to)
+        assert node.handing_over is not None
+        to = node.handing_over.to
+        while node.role is Role.LEADING and node.epoch == epoch:
+            await asyncio.sleep(STEP_SECONDS)
+        if node.hand_over_trouble:
+            raise HandOverFailed(
+                f"the lead was not handed over to '{to}': {node.hand_over_trouble}; this node, or"
+                " another one, leads soon"
+            )
+        deadline = boot_time_us() + TAKE_OVER_US
+        while not following.is_led and boot_time_us() < deadline and node.role is Role.FOLLOWING:
+            await asyncio.sleep(STEP_SECONDS)
+        leader = self._runner.leader
+        if leader != to:
+            raise HandOverFailed(
+                f"'{to}' has everything, but did not take the lead within"
+                f" {TAKE_OVER_US / 1e6:g} s; see its log, and 'daybook cluster status'"
+            )
+        return {
+            "leader": leader,
+            "epoch": following.record.record.promised,
+            "seconds": round((boot_time_us() - begun) / 1e6, 3),
+        }
+
+    def status(self) -> dict[str, Any]:
+        """Return what `daybook cluster status`, health, probes and metrics show."""
+        return status_of(self._config, self._runner, self._files.index)
+
+
+def command_line() -> list[str]:
+    """Return the command line by which a node starts its broker: its own."""
+    return [sys.executable, "-P", "-m", "daybook", *sys.argv[1:]]

@@ -1,0 +1,1 @@
+"""Arbiters, each with the real thing behind it: etcd, and a file."""

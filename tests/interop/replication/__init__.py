@@ -1,0 +1,1 @@
+"""Brokers of a cluster, over real sockets and in real processes."""

@@ -1,0 +1,165 @@
+"""`docs/clusters.md` as a reader would follow it: its certificates, its etcd, its configuration.
+
+The three machines are this one: names of hosts and ports become ports of loopback, folders become
+those of the test. Etcd gets the page's file of variables.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.interop.replication.nodes import ANode, free_ports
+from tests.meta import tree
+from tests.support.arbiters.etcd_process import ETCD, MISSING
+from tests.support.process import DAYBOOK, wait_for
+
+pytestmark = pytest.mark.interop
+
+PAGE: Final = tree.ROOT / "docs" / "clusters.md"
+NAMES: Final = ("one", "two", "three")
+PORTS: Final = ("2379", "2380", "61620", "61613", "8161")
+FOR_ALL: Final = ("ETCD_INITIAL_CLUSTER=", "endpoints =", "name = ", "address = ")
+"""How lines begin that are the same on all machines."""
+SECONDS: Final = 240.0
+
+
+def block(begins: str) -> str:
+    """Return the block of the page that begins so."""
+    found = re.findall(r"```\w*\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (text,) = [each for each in found if each.startswith(begins)]
+    assert isinstance(text, str)
+    return text
+
+
+class Machines:
+    """The rewriting of the page's blocks for three machines that are this one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Final = folder
+        found = iter(free_ports(len(NAMES) * len(PORTS)))
+        self._ports: Final = {(name, port): next(found) for name in NAMES for port in PORTS}
+
+    def block(self, begins: str, name: str) -> str:
+        """Return a block as it is on a machine."""
+        lines = block(begins).splitlines()
+        own = [
+            each if each.startswith(FOR_ALL) else re.sub(r"\bone\b", name, each) for each in lines
+        ]
+        text = "\n".join(own)
+        for (machine, port), here in self._ports.items():
+            text = text.replace(f"{machine}.example.org:{port}", f"127.0.0.1:{here}")
+            if machine == name:
+                text = text.replace(f"0.0.0.0:{port}", f"127.0.0.1:{here}")
+        text = text.replace("/etc/daybook/tls", str(self.folder))
+        text = text.replace("/var/lib/etcd/orders", str(self.folder / f"etcd-{name}"))
+        text = text.replace("/var/lib/daybook/data", str(self.folder / name))
+        assert "example.org" not in text
+        return text + "\n"
+
+    def url(self, name: str) -> str:
+        """Return where clients of STOMP find the broker of a machine."""
+        return f"stomp://guest:guest@127.0.0.1:{self._ports[name, '61613']}"
+
+    def ready(self, name: str) -> tuple[int, bytes]:
+        """Return what a machine answers to a load balancer."""
+        connection = HTTPConnection("127.0.0.1", self._ports[name, "8161"], timeout=10)
+        with closing(connection), suppress(OSError):
+            connection.request("GET", "/ready")
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        return 0, b""
+
+    def run(self, command: str) -> str:
+        """Run a block of a shell in the folder; return its output."""
+        said = subprocess.run(
+            ["sh", "-eu", "-c", command], cwd=self.folder, capture_output=True, text=True
+        )
+        assert said.returncode == 0, said.stderr
+        return said.stdout
+
+    @contextmanager
+    def etcd(self) -> Iterator[None]:
+        """Run the three members of etcd."""
+        started = []
+        try:
+            for name in NAMES:
+                own = self.block("ETCD_NAME=", name).splitlines()
+                with (self.folder / f"etcd-{name}.log").open("wb") as log:
+                    started.append(
+                        subprocess.Popen(
+                            [str(ETCD)],
+                            stdout=log,
+                            stderr=log,
+                            env=os.environ | dict(each.split("=", 1) for each in own),
+                        )
+                    )
+            yield
+        finally:
+            for each in started:
+                each.kill()
+                each.wait()
+
+    @contextmanager
+    def nodes(self) -> Iterator[list[ANode]]:
+        """Run the three nodes; a machine that is busy keeps their lease."""
+        found = []
+        for name in NAMES:
+            config = self.block("data-directory =", name)
+            config = config.replace("[replication]\n", '[replication]\nlease = "20s"\n')
+            found.append(ANode(self.folder, name, config))
+        try:
+            for each in found:
+                each.start()
+            yield found
+        finally:
+            for each in found:
+                each.kill()
+
+
+@pytest.mark.skipif(ETCD is None, reason=MISSING)
+def test_the_page_makes_a_cluster(tmp_path: Path) -> None:
+    machines = Machines(tmp_path)
+    machines.run(block("openssl req"))
+    checked = machines.run("openssl verify -CAfile ca.pem one.pem two.pem three.pem")
+    assert checked.count("OK") == len(NAMES)
+    with machines.etcd(), machines.nodes() as nodes:
+        if shutil.which("etcdctl"):
+            health = machines.block("ETCDCTL_API", "one")
+            wait_for(lambda: _succeeds(machines, health), "the health of etcd", SECONDS)
+        for node in nodes:
+            machines.run(f"{DAYBOOK} config check {node.config}")
+
+        def whole() -> ANode | None:
+            for node in nodes:
+                status = node.status()
+                if status.get("role") == "leading" and all(
+                    each["behind"] == 0 for each in status["nodes"]
+                ):
+                    return node
+            return None
+
+        leader = wait_for(whole, "a leader that both follow", SECONDS)
+        for node in nodes:
+            status = f"{DAYBOOK} cluster status --data {node.data}"
+            assert leader.name in machines.run(status)
+        follows = f"not ready: follows {leader.name}".encode()
+        for node in nodes:
+            wanted = 200 if node is leader else 503
+            wait_for(lambda: machines.ready(node.name)[0] == wanted, "an answer", SECONDS)  # noqa: B023
+            assert node is leader or follows in machines.ready(node.name)[1]
+        machines.run(f"{DAYBOOK} send --url {machines.url(leader.name)} /queue/orders first")
+
+
+def _succeeds(machines: Machines, command: str) -> bool:
+    with suppress(AssertionError):
+        machines.run(command)
+        return True
+    return False

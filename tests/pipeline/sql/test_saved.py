@@ -1,0 +1,64 @@
+"""The saved queries: docs/forensics.md has them as they are, and each has an answer on a history of
+a shop with bad days.
+"""
+
+import textwrap
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import incident
+from bench.questions import span_of
+from daybook.console.pages.queries import SHARED_CHARS_MAX
+from daybook.pipeline.engines import History
+from daybook.pipeline.planning import Source
+from daybook.pipeline.sql.asking import Asking
+from daybook.pipeline.sql.saved import SAVED, Saved
+from tests.meta import tree
+
+SINCE = datetime(2023, 11, 15, 1, tzinfo=UTC)
+UNTIL = datetime(2023, 11, 15, 2, tzinfo=UTC)
+PAGE = tree.ROOT / "docs" / "forensics.md"
+OFFERS = " AND address = 'offers'"
+"""The page adds it, since there only offers expire."""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("history") / "shop"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("TURN_MESSAGES", 20), ("OFFER_US", 5_000_000), ("DEATH_TURNS", 40),
+            ("REJECTED_BY_CARELESS", 0.3),
+        ):  # fmt: skip
+            patch.setattr(incident, name, value)
+        incident.make_incident(directory, 10_000)
+    return directory
+
+
+@pytest.mark.parametrize("saved", SAVED, ids=lambda each: each.question)
+def test_a_saved_query_has_an_answer(shop: Path, saved: Saved) -> None:
+    span = span_of(shop)
+    since, until = span.begin.replace(second=0), span.end + timedelta(minutes=1)
+    rows: list[dict[str, Any]] = []
+    for only in ("", OFFERS):
+        with (
+            Asking(History(Source(str(shop)))) as asking,
+            asking.answer(saved.sql(since, until, only)) as answer,
+        ):
+            found = [row for batch in answer.batches for row in batch.to_pylist()]
+        assert found
+        rows = rows or sorted(found, key=str)
+        assert sorted(found, key=str) == rows
+    assert len(saved.sql(since, until)) <= SHARED_CHARS_MAX
+
+
+@pytest.mark.parametrize("saved", SAVED, ids=lambda each: each.question)
+def test_the_page_has_a_saved_query_as_it_is(saved: Saved) -> None:
+    page = PAGE.read_text("utf-8")
+    sql = saved.sql(SINCE, UNTIL, OFFERS)
+    command = textwrap.indent(sql, "  ")
+    assert f'```sh\njournal sql shop "\n{command}"\n```' in page or f"```sql\n{sql}\n```" in page
+    assert saved.question in page

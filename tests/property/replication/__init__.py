@@ -1,0 +1,1 @@
+"""Property tests of what nodes of a cluster say to each other."""

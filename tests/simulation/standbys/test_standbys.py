@@ -1,0 +1,17 @@
+"""Nothing that a cluster confirmed is lost, whatever happens to its nodes."""
+
+import pytest
+
+from daybook.replication.quorum import Acks
+from tests.simulation.standbys.search import drawn, play
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_confirmed_is_lost(seed: int) -> None:
+    play(seed, *drawn(seed))
+
+
+def test_each_rule_meets_clusters_of_several_sizes() -> None:
+    found = {drawn(seed) for seed in range(30)}
+    assert {acks for acks, _ in found} == {*Acks}
+    assert {nodes for _, nodes in found} == {2, 3, 5}

@@ -1,0 +1,51 @@
+"""Work of the disk is done in order, and its errors are reported."""
+
+import asyncio
+import threading
+
+from daybook.replication.runner import Turns
+
+
+def test_work_is_done_in_the_order_in_which_it_came() -> None:
+    async def work() -> list[str]:
+        done: list[str] = []
+        finished = asyncio.get_running_loop().create_future()
+        turns = Turns(finished.set_exception)
+        threads: set[str] = set()
+
+        def slow() -> str:
+            threads.add(threading.current_thread().name)
+            return "slow"
+
+        turns.do(slow, done.append)
+        turns.after(lambda: done.append("after"))
+        turns.do(lambda: "quick", done.append)
+        # A turn asks for another one, which comes last.
+        turns.after(lambda: turns.after(lambda: finished.set_result(None)))
+        turns.after(lambda: done.append("last"))
+        await finished
+        turns.close()
+        assert threads
+        assert threading.main_thread().name not in threads
+        return done
+
+    assert asyncio.run(work()) == ["slow", "after", "quick", "last"]
+
+
+def test_work_that_fails_is_told_and_nothing_follows_it() -> None:
+    async def work() -> None:
+        failed = asyncio.get_running_loop().create_future()
+        turns = Turns(failed.set_result)
+        done: list[object] = []
+
+        def fail() -> None:
+            raise OSError("the disk is gone")
+
+        turns.do(fail, done.append)
+        turns.do(lambda: 1, done.append)
+        assert str(await failed) == "the disk is gone"
+        await asyncio.sleep(0.05)
+        assert done == []
+        turns.close()
+
+    asyncio.run(work())

@@ -1,0 +1,84 @@
+"""Groups of dead letters by the period of their death."""
+
+from typing import Any
+
+import pytest
+
+from daybook.engine.refusals import Refusal
+from daybook.server.administration.deaths import (
+    CRITERIA,
+    FIELDS,
+    begin_of,
+    chosen_by,
+    days_of,
+    death_in,
+    grouped,
+    grouping,
+)
+from daybook.server.administration.views import browse
+from daybook.server.process.slices import SLICE, at_once
+from tests.support.paged_world import PagedWorld
+from tests.support.world import World
+
+HOUR = 3_600_000
+
+
+def died(*times: int) -> list[dict[str, Any]]:
+    return [{"reason": "expired", "time": time} for time in times]
+
+
+def test_periods_are_in_order_and_messages_that_did_not_die_are_last() -> None:
+    rows = [None, *died(25 * HOUR + 5, HOUR - 1, HOUR, 25 * HOUR)]
+    assert [(each["hour"], each["messages"]) for each in grouped(rows, "hour")] == [
+        ("1970-01-01 00:00", 1), ("1970-01-01 01:00", 1), ("1970-01-02 01:00", 2), (None, 1),
+    ]  # fmt: skip
+    days = grouped(rows, "day")
+    assert days_of(grouped(rows, "hour")) == days
+    assert [(each["day"], each["messages"]) for each in days] == [
+        ("1970-01-01", 2), ("1970-01-02", 2), (None, 1),
+    ]  # fmt: skip
+    assert (days[0]["first_time"], days[0]["last_time"]) == (HOUR - 1, HOUR)
+
+
+def test_a_period_has_a_filter() -> None:
+    assert begin_of("1970-01-02 01:00") == 25 * HOUR
+    assert chosen_by("hour", "1970-01-02 01:00") == (
+        f"_DAYBOOK_DEATH_TIME >= {25 * HOUR} AND _DAYBOOK_DEATH_TIME < {26 * HOUR}"
+    )
+    assert chosen_by("day", "1970-01-02").endswith(f"< {48 * HOUR}")
+
+
+def graveyard(world: World) -> World:
+    """A queue with messages that died of different things at different times, and some others."""
+    for number in range(230):
+        death = {name: f"{field} {number % 3}" for field, name in FIELDS.items()}
+        death["_DAYBOOK_DEATH_TIME"] = str(number * HOUR // 7)
+        world.send("dead", b"x", headers=death if number % 5 else {"kind": "alive"})
+    return world
+
+
+@pytest.mark.parametrize("field", CRITERIA)
+@pytest.mark.parametrize("paged", [False, True])
+def test_groups_are_those_of_what_is_shown(field: str, paged: bool) -> None:
+    world = graveyard(PagedWorld(2, 1) if paged else World())
+    shown: list[Any] = at_once(browse(world.state, "dead", limit=1000))["messages"]  # type: ignore[index]
+    deaths = [death_in(each["headers"]) for each in shown]
+    slices = grouping(world.state, "dead", field, "", 1000)
+    assert next(slices) <= SLICE
+    answer = at_once(grouping(world.state, "dead", field, "", 1000))
+    assert isinstance(answer, dict)
+    assert answer["groups"] == grouped(deaths, field)
+    assert answer["hours"] == grouped(deaths, "hour")
+    assert (answer["looked_at"], answer["in_queue"], answer["left"]) == (230, 230, 0)
+
+
+def test_so_many_are_looked_at_and_a_filter_chooses() -> None:
+    world = graveyard(World())
+    answer = at_once(grouping(world.state, "dead", "reason", "kind = 'alive'", 101))
+    assert isinstance(answer, dict)
+    assert answer["groups"] == [
+        {"reason": None, "messages": 21, "first_time": None, "last_time": None}
+    ]
+    assert (answer["looked_at"], answer["left"]) == (101, 129)
+    assert isinstance(at_once(grouping(world.state, "dead", "reason", "=", 1)), Refusal)
+    assert isinstance(at_once(grouping(world.state, "none", "reason", "", 1)), Refusal)

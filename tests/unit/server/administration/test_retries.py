@@ -1,0 +1,143 @@
+"""Retries with a limit of rate: their pace, their end, and what is shown of them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from daybook.engine.commands import ActOnMessages
+from daybook.engine.refusals import Code, Refusal
+from daybook.server.administration import retries
+from daybook.server.administration.request_rows import Answer
+from daybook.server.administration.retries import Retries, rate_in
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("50", 50), ("50/s", 50), (" 30/m ", 0.5), ("36/h", 0.01)]
+)
+def test_rates_as_people_write_them(text: str, rate: float) -> None:
+    assert rate_in(text) == rate
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "x", "5/d", "9999999", "1.5/s", "\u0663/s", "\uff15/s", "5 0/s"]
+)
+def test_what_is_no_rate_is_said_so(text: str) -> None:
+    told = rate_in(text)
+    assert isinstance(told, Refusal)
+    assert "is not a rate; write 50/s" in told.text
+
+
+class Queue:
+    """A queue with dead letters, and the parts of its retry."""
+
+    def __init__(self, count: int, name: str = "DLQ") -> None:
+        self.left = count
+        self.command = ActOnMessages(name, "retry")
+        self.parts: list[int] = []
+        self.refusal: Refusal | None = None
+
+    async def part(self) -> Answer | Refusal:
+        """Send so many back as the command allows."""
+        await asyncio.sleep(0)
+        if self.refusal is not None:
+            return self.refusal
+        now = min(self.left, self.command.most)
+        self.left -= now
+        self.command.acted += now
+        self.command.is_done = not self.left
+        self.parts.append(now)
+        return {"lsn": 1}
+
+
+def run(scenario: Callable[[Retries], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        made = Retries()
+        try:
+            await scenario(made)
+        finally:
+            await made.close()
+
+    asyncio.run(whole())
+
+
+async def over(made: Retries, name: str) -> Answer:
+    for _ in range(500):
+        [row] = [each for each in made.rows() if each["queue"] == name]
+        if row["state"] != retries.RUNNING:
+            return row
+        await asyncio.sleep(0.01)
+    raise AssertionError(made.rows())
+
+
+def test_messages_go_back_at_the_rate() -> None:
+    async def scenario(made: Retries) -> None:
+        queue = Queue(30)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        told = await made.begin(queue.command, "100/s", "ada", queue.part)
+        assert told == {"begun": True, "queue": "DLQ", "rate": "100/s"}
+        row = await over(made, "DLQ")
+        assert (row["state"], row["acted"], row["by"]) == ("done", 30, "ada")
+        assert loop.time() - begun >= 0.2
+        assert queue.parts == [10, 10, 10]
+
+    run(scenario)
+
+
+def test_a_queue_has_one_at_a_time_and_it_can_be_stopped() -> None:
+    async def scenario(made: Retries) -> None:
+        queue = Queue(100)
+        await made.begin(queue.command, "1/s", "ada", queue.part)
+        again = await made.begin(queue.command, "1/s", "ada", queue.part)
+        assert isinstance(again, Refusal)
+        assert "daybook queue stop-retry DLQ" in again.text
+        assert made.stop("DLQ", "bob") == {"acted": 1}
+        [row] = made.rows()
+        assert (row["state"], row["why"]) == ("stopped", "stopped by bob")
+        gone = made.stop("DLQ", "bob")
+        assert isinstance(gone, Refusal)
+        assert gone.code is Code.NOT_FOUND
+        assert not isinstance(await made.begin(queue.command, "1/s", "x", queue.part), Refusal)
+
+    run(scenario)
+
+
+def test_what_the_first_part_is_refused_is_refused_at_once() -> None:
+    async def scenario(made: Retries) -> None:
+        queue = Queue(5)
+        queue.refusal = Refusal(Code.INVALID, "the filter is wrong")
+        assert await made.begin(queue.command, "1", "ada", queue.part) is queue.refusal
+        assert made.rows() == []
+
+    run(scenario)
+
+
+def test_it_ends_when_a_later_part_is_refused() -> None:
+    async def scenario(made: Retries) -> None:
+        lost, gone = Queue(50), Queue(50, "gone")
+        for each in (lost, gone):
+            await made.begin(each.command, "50", "ada", each.part)
+        lost.refusal = Refusal(Code.NOT_ALLOWED, "ada may not manage it any more")
+        gone.refusal = Refusal(Code.NOT_FOUND, "there is no queue")
+        row = await over(made, "DLQ")
+        assert (row["state"], row["why"]) == ("failed", "ada may not manage it any more")
+        assert (await over(made, "gone"))["state"] == "done"
+
+    run(scenario)
+
+
+def test_they_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "RUNNING_MAX", 2)
+    monkeypatch.setattr(retries, "ENDED_MAX", 2)
+
+    async def scenario(made: Retries) -> None:
+        queues = [Queue(10, str(number)) for number in range(3)]
+        told = [await made.begin(each.command, "1", "ada", each.part) for each in queues]
+        assert isinstance(told[2], Refusal)
+        for _ in range(3):
+            made.stop("0", "ada")
+            await made.begin(queues[0].command, "1", "ada", queues[0].part)
+        assert [row["state"] for row in made.rows()] == ["running", "running", "stopped", "stopped"]
+
+    run(scenario)
