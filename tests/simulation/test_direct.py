@@ -169,7 +169,7 @@ PLANTED: dict[Plant, int] = {
     says_nobody_got_it: 2,
     lets_the_newest_go_first: 2,
     takes_before_it_is_settled: 0,
-    releases_what_waits_without_a_word: 11,
+    releases_what_waits_without_a_word: 74,
     releases_what_comes_without_a_word: 14,
     gives_credit_for_nobody: 4,
 }

@@ -365,7 +365,9 @@ class DirectAmqpClient(DirectClient):
                     handle=link.handle, delivery_count=link.count, link_credit=0, drain=True
                 )
         elif isinstance(link, In) and said.drain:
+            # Credit that it gave while the drain was on its way is gone with the rest (2.6.7).
             link.count = max(link.count, said.delivery_count or 0)
+            link.receiving.credit = min(link.receiving.credit, max(link.limit - link.count, 0))
 
     def _transfer(self, said: Transfer, payload: bytes) -> None:
         self._session.transfer_came()
