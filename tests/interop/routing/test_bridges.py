@@ -63,7 +63,8 @@ def _prove(a: BrokerProcess, b: BrokerProcess) -> None:
     audited(a)
     audited(b)
     journal(a, "audit", "--data", str(b.data))
-    story = journal(a, "trail", number, "--data", str(b.data))
+    # The message has the number in the data directory that is named first.
+    story = journal(b, "trail", number, "--data", str(a.data))
     assert "Delivered" in story, story
     assert str(b.data) in story, story
     assert story.count("Routed") == 2, story
