@@ -26,6 +26,7 @@ from daybook.replication.arbiters.etcd_values import (
     Transacted,
     changed_at,
     created_at,
+    ends_with,
     put,
     read,
     transaction,
@@ -41,13 +42,6 @@ class _Leader(msgspec.Struct, frozen=True):
     address: str
 
 
-class _Held(msgspec.Struct, frozen=True):
-    """The revision that created the key of a leadership, and its lease of etcd."""
-
-    revision: int
-    lease: int
-
-
 class EtcdArbiter:
     """Grants the lease of a cluster of nodes, for so many microseconds, or the next whole second;
     what etcd grants counts."""
@@ -59,7 +53,7 @@ class EtcdArbiter:
         self._base: Final = keys + b"/base"
         self._gateway: Final = gateway
         self._seconds: Final = math.ceil(microseconds / _SECOND)
-        self._held: Final[dict[int, _Held]] = {}
+        self._held: Final[dict[int, int]] = {}
         self._doubtful: Final[set[int]] = set()
         self._turn: Final = asyncio.Lock()
 
@@ -84,15 +78,14 @@ class EtcdArbiter:
         leader = done.value(self._leader)
         if leader is None or leader.lease != granted.ID:
             return None
-        held = _Held(leader.create_revision, granted.ID)
         epoch = leader.create_revision + _number(done.value(self._base))
         if epoch <= above:
             base = put(self._base, str(above).encode())
-            await self._transact(transaction([self._is_led(held)], [base]))
+            await self._transact(transaction([self._is_led(granted.ID)], [base]))
             return None
         self._doubtful.discard(granted.ID)
         self._held.clear()
-        self._held[epoch] = held
+        self._held[epoch] = granted.ID
         return Lease(epoch, granted.TTL * _SECOND)
 
     async def _create(self, leader: _Leader, lease: int) -> Transacted:
@@ -117,7 +110,7 @@ class EtcdArbiter:
         if held is None:
             return None
         async with self._gateway.in_time():
-            seconds = await self._gateway.keep_alive(held.lease)
+            seconds = await self._gateway.keep_alive(held)
             if seconds:
                 # Somebody may have removed the key by hand, or etcd may have lost its memory.
                 found = await self._transact(transaction([self._is_led(held)], []))
@@ -126,14 +119,15 @@ class EtcdArbiter:
         self._held.pop(epoch, None)
         return None
 
-    def _is_led(self, held: _Held) -> dict[str, object]:
-        return created_at(self._leader, held.revision)
+    def _is_led(self, lease: int) -> dict[str, object]:
+        # Not by the revision that created the key: an etcd that lost its memory counts to it again.
+        return ends_with(self._leader, lease)
 
     async def release(self, epoch: int) -> None:
         """See Arbiter."""
         held = self._held.pop(epoch, None)
         if held is not None:
-            self._doubtful.add(held.lease)
+            self._doubtful.add(held)
             # Not while a lease is asked for, which is in doubt as long.
             async with self._gateway.in_time(), self._turn:
                 await self._revoke_doubtful()

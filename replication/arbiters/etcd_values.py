@@ -107,6 +107,11 @@ def changed_at(key: bytes, revision: int) -> Request:
     return {"target": "MOD", "key": key, "modRevision": str(revision)}
 
 
+def ends_with(key: bytes, lease: int) -> Request:
+    """Return the condition that a key ends with this lease of etcd."""
+    return {"target": "LEASE", "key": key, "lease": str(lease)}
+
+
 def transaction(
     compare: Sequence[Request], success: Sequence[Request], failure: Sequence[Request] = ()
 ) -> Request:

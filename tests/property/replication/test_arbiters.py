@@ -259,7 +259,33 @@ def known_epochs_do_not_count(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return FORGOTTEN
 
 
-@pytest.mark.parametrize("mistake", [unconditional, known_epochs_do_not_count])
+COUNTED_AGAIN: Final = [
+    TWICE[0], ("set", 0, 1), ("release", 0), TWICE[0], ("forget",), TWICE[1], TWICE[1],
+    ("set", 0, 2),
+]  # fmt: skip
+
+
+def a_revision_is_a_leadership(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """An etcd that forgot everything gives the revision of one leadership to another."""
+    keep, revisions = EtcdArbiter._lease, {}
+
+    async def lease(self: EtcdArbiter, done: Any, granted: Any, above: int) -> Lease | None:
+        leader = done.value(self._leader)
+        if leader is not None:
+            revisions[granted.ID] = leader.create_revision
+        return await keep(self, done, granted, above)
+
+    def is_led(self: EtcdArbiter, lease: int) -> Any:
+        return etcd.created_at(self._leader, revisions[lease])
+
+    monkeypatch.setattr(EtcdArbiter, "_lease", lease)
+    monkeypatch.setattr(EtcdArbiter, "_is_led", is_led)
+    return COUNTED_AGAIN
+
+
+@pytest.mark.parametrize(
+    "mistake", [unconditional, known_epochs_do_not_count, a_revision_is_a_leadership]
+)
 def test_a_mistake_planted_in_that_of_etcd_is_found(
     monkeypatch: pytest.MonkeyPatch, mistake: Any
 ) -> None:
@@ -268,7 +294,8 @@ def test_a_mistake_planted_in_that_of_etcd_is_found(
         async with Gate(Etcd()) as gate:
             await play(OfEtcd(gate, oracle), oracle, steps)
 
-    asyncio.run(whole(FORGOTTEN))
+    for steps in (FORGOTTEN, COUNTED_AGAIN):
+        asyncio.run(whole(steps))
     steps = mistake(monkeypatch)
     with pytest.raises(AssertionError):
         asyncio.run(whole(steps))

@@ -111,10 +111,14 @@ class Etcd:
         return done | ({"succeeded": True} if fits else {}) | {"responses": responses}
 
     def _holds(self, compare: Json) -> bool:
-        value = self.keys.get(compare["key"], {"create_revision": "0", "mod_revision": "0"})
-        if compare["target"] == "CREATE":
-            return bool(value["create_revision"] == compare["createRevision"])
-        return bool(value["mod_revision"] == compare["modRevision"])
+        absent = {"create_revision": "0", "mod_revision": "0", "lease": "0"}
+        value = self.keys.get(compare["key"], absent)
+        names = {
+            "CREATE": ("create_revision", "createRevision"),
+            "MOD": ("mod_revision", "modRevision"), "LEASE": ("lease", "lease"),
+        }  # fmt: skip
+        name, asked = names[compare["target"]]
+        return bool(value[name] == compare[asked])
 
     def _do(self, operation: Json) -> Json:
         if "requestRange" in operation:
