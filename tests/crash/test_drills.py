@@ -385,10 +385,12 @@ PLANTS = [
 
 PROMISES = {
     FLAGS_NOTHING: {"P5"}, AMQP_FLAGS_NOTHING: {"P5"},
-    LOSES_SYNCS: {"P1"}, ANSWERS_EARLY: {"P1"}, DAMAGES_BODIES: {"P1"}, DIES_BY_ITSELF: {"P1"},
+    LOSES_SYNCS: {"P1"}, DAMAGES_BODIES: {"P1"}, DIES_BY_ITSELF: {"P1"},
+    # Confirmations and deliveries go out early alike.
+    ANSWERS_EARLY: {"P1", "P5"},
     REBUILDS_IN_SILENCE: {"P8"}, NEEDS_ITS_INDEX: {"P8"},
 }  # fmt: skip
-"""The promise that a mistake breaks, where there is one alone: the drill must name that.
+"""The promises that a mistake breaks, where it is not many: the drill must name one of them.
 
 Others also keep a broker from its start or drop a connection; the drill reports what it meets
 first."""
