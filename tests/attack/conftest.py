@@ -18,6 +18,18 @@ OWN_INTERPRETER: Final = ("test_descriptors", "test_memory")
 """Modules about descriptors and memory: a forked broker has what it was forked from."""
 
 
+CLOCK_SAYS: Final = "beside the attack; alone"
+"""What `Beside` says when a round took too long."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Try again where the clock alone judges. A machine that others use stands still now and then,
+    and a broker that an attack harms does so each time."""
+    for item in items:
+        if "beside" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=CLOCK_SAYS))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
     """Say how the brokers of a module are started."""
