@@ -88,6 +88,8 @@ class Journal:
         self.next_lsn = FIRST_LSN
         self.disk_full: DiskFull | None = None
         self.sync_seconds = 0.0
+        # Called by `put` with the place behind a block that is written and not synced.
+        self.on_unsynced: Callable[[Place], None] | None = None
         self._disk: Final = disk
         self._clock: Final = clock
         self._codec: Final = BlockCodec(layout, data_id)
@@ -389,6 +391,9 @@ class Journal:
         assert block.header.first_lsn == self.next_lsn
         assert block.header.previous_hash == self._last_hash
         write_all(self._file, block.data, self._offset)
+        if self.on_unsynced is not None:
+            place = self.place
+            self.on_unsynced(place._replace(offset=place.offset + len(block.data)))
         begun = self._clock()
         self._file.fdatasync()
         self.sync_seconds = self._clock() - begun

@@ -3,9 +3,9 @@
 Two processes of one machine, connected by a pair of sockets, and a word of memory that both map:
 until when the lease surely holds. The node starts a broker while it follows; the broker says when
 it has prepared itself, and waits until the node leads in an epoch. Then it says where its journal
-ends once it is open, and again each time that a block is on its disk; the node answers how far
-events may be confirmed. What is not taken at once is replaced by what is newer, so neither side
-waits for the other, nor keeps more than one message.
+ends once it is open, and again each time that a block is on its disk, perhaps also before the sync;
+the node answers how far events may be confirmed. What is not taken at once is replaced by what is
+newer, so neither side waits for the other, nor keeps more than one message.
 
 Invariants: the broker opens nothing of the data directory before `BrokerEnd.wait` has returned,
 writes no block before the node has noted the epoch (`BrokerEnd.begin` returns), confirms nothing
@@ -18,6 +18,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -40,6 +41,7 @@ _BEAT: Final = 6
 _PREPARED: Final = 7
 _LEAD: Final = 8
 _CLOSED: Final = 9
+_WRITING: Final = 10
 _WORD_BYTES: Final = mmap.PAGESIZE
 
 
@@ -71,6 +73,12 @@ class Wrote(NamedTuple):
     lsn: int
 
 
+class Writing(NamedTuple):
+    """Everything up to a place is written, and on its way to the disk of the broker."""
+
+    place: Place
+
+
 class Closed(NamedTuple):
     """The journal is closed: it ends at a place, with an event, and the broker writes no more."""
 
@@ -82,7 +90,7 @@ class Alive(NamedTuple):
     """The broker has answered a beat."""
 
 
-Told: TypeAlias = Prepared | Opened | Wrote | Alive | Closed
+Told: TypeAlias = Prepared | Opened | Wrote | Writing | Alive | Closed
 
 
 class _End:
@@ -206,6 +214,12 @@ class BrokerEnd(_End):
         """Tell that everything up to a place, and to an event, is on the disk."""
         self._say(_WROTE, self.epoch, lsn, place)
 
+    def writing(self, place: Place) -> None:
+        """Tell that everything up to a place is written; any thread may. It is not said again if
+        the node is behind: then `wrote` comes soon enough."""
+        with suppress(OSError):
+            self._socket.send(_MESSAGE.pack(_WRITING, self.epoch, 0, *place, _NO_ID))
+
     def closed(self, place: Place, lsn: int) -> None:
         """Tell that the journal is closed, and ends there."""
         self._say(_CLOSED, self.epoch, lsn, place)
@@ -305,6 +319,8 @@ def _told(kind: int, lsn: int, place: Place, data_id: bytes) -> Told:
         return Opened(data_id, place, lsn)
     if kind == _WROTE:
         return Wrote(place, lsn)
+    if kind == _WRITING:
+        return Writing(place)
     if kind == _CLOSED:
         return Closed(place, lsn)
     return Prepared() if kind == _PREPARED else Alive()

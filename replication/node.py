@@ -482,10 +482,14 @@ class Node:
             self._look_at_hand_over(now)
 
     def wrote(self, end: Place, lsn: int) -> None:
-        """Send what is on the leader's own disk."""
+        """Note what is on the leader's own disk, and send it."""
         assert self.quorum is not None
-        self._end = end
         self.quorum.wrote(lsn)
+        self.writing(end)
+
+    def writing(self, end: Place) -> None:
+        """Send what the leader has written, while it is synced: it counts once `wrote` says so."""
+        self._end = max(self._end, end)
         for node, shipment in self.shipments.items():
             self._send_parts(node, shipment)
 

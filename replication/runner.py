@@ -13,7 +13,8 @@ else. Must never know what the broker does.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -25,7 +26,7 @@ from daybook.replication.brokers.warm_broker import WarmBroker
 from daybook.replication.following import Following
 from daybook.replication.in_sync import InSync
 from daybook.replication.lags import NO_LAG, Lag
-from daybook.replication.leading import Closed, Opened, Told, Wrote, boot_time_us
+from daybook.replication.leading import Closed, Opened, Told, Writing, Wrote, boot_time_us
 from daybook.replication.links import Address, Dialer, Link, Listener, Patience, Security
 from daybook.replication.messages import Ack, Answer, BasePart, Blocks, Said
 from daybook.replication.node import (
@@ -54,6 +55,9 @@ from daybook.replication.wire import VERSION, Hello, Message
 TICK_SECONDS: Final = 0.05
 RELEASE_SECONDS: Final = 2.0
 """How long a node that stops waits for the end of its lease."""
+SMALL_BYTES: Final = 16 << 10
+WAIT_SECONDS: Final = 0.002
+"""For how long the loop waits for the disk to write so few bytes: to be woken takes longer."""
 QUEUED_BYTES_MAX: Final = 32 << 20
 """How many bytes may wait for the disk before no more is read from a connection."""
 
@@ -135,17 +139,19 @@ class Status(NamedTuple):
 
 
 class Turns:
-    """Work that is done one after the other: in a thread, or in the loop."""
+    """Work that is done one after the other: in a thread, or in the loop.
+
+    The loop waits a moment for work that is short, and goes on if a disk takes longer."""
 
     def __init__(self, on_failure: Callable[[BaseException], None]) -> None:
-        self._waiting: Final[deque[tuple[Callable[[], Any] | None, Done]]] = deque()
+        self._waiting: Final[deque[tuple[Callable[[], Any] | None, Done, bool]]] = deque()
         self._thread: Final = ThreadPoolExecutor(1, "disk")
         self._is_busy = False
         self._on_failure: Final = on_failure
 
-    def do(self, work: Callable[[], Any], done: Done) -> None:
+    def do(self, work: Callable[[], Any], done: Done, *, is_short: bool = False) -> None:
         """Do work in the thread, then call `done` with what it returned."""
-        self._waiting.append((work, done))
+        self._waiting.append((work, done, is_short))
         self._next()
 
     def after(self, done: Callable[[], None]) -> None:
@@ -154,28 +160,37 @@ class Turns:
         def then(_: None) -> None:
             done()
 
-        self._waiting.append((None, then))
+        self._waiting.append((None, then, False))
         self._next()
 
     def _next(self) -> None:
         while self._waiting and not self._is_busy:
-            work, done = self._waiting.popleft()
+            work, done, is_short = self._waiting.popleft()
             self._is_busy = True
             if work is None:
                 self._finish(done, None)
                 continue
-            job = asyncio.get_running_loop().run_in_executor(self._thread, work)
-            job.add_done_callback(partial(self._done, done))
+            job = self._thread.submit(work)
+            if is_short:
+                with suppress(TimeoutError):
+                    job.exception(WAIT_SECONDS)
+            if not job.done():
+                asyncio.wrap_future(job).add_done_callback(partial(self._late, done))
+            elif not self._ended(done, job):
+                return
 
-    def _done(self, done: Done, job: "asyncio.Future[Any]") -> None:
-        if job.cancelled():
-            return
+    def _late(self, done: Done, job: "asyncio.Future[Any]") -> None:
+        if not job.cancelled() and self._ended(done, job):
+            self._next()
+
+    def _ended(self, done: Done, job: "asyncio.Future[Any] | Future[Any]") -> bool:
+        """Take the result of work; return whether it succeeded."""
         error = job.exception()
         if error is not None:
             self._on_failure(error)
-            return
+            return False
         self._finish(done, job.result())
-        self._next()
+        return True
 
     def _finish(self, done: Done, result: Any) -> None:
         try:
@@ -516,6 +531,8 @@ class Runner:
             broker.end.leads()
         elif isinstance(told, Wrote) and node.role is Role.LEADING:
             node.wrote(told.place, told.lsn)
+        elif isinstance(told, Writing) and node.role is Role.LEADING:
+            node.writing(told.place)
         elif isinstance(told, Closed):
             self._leads = False
             node.finished(told.place, told.lsn, self._alive)
@@ -586,7 +603,8 @@ class Runner:
             except DiskFull as error:
                 return error
 
-        self._turns.do(work, partial(self._answer, link, size))
+        is_short = isinstance(said, Blocks) and size <= SMALL_BYTES
+        self._turns.do(work, partial(self._answer, link, size), is_short=is_short)
 
     @_ends_the_node
     def _answer(self, link: Link, size: int, answer: Answer | DiskFull | None) -> None:

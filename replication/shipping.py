@@ -1,8 +1,8 @@
 """Giving one follower what it lacks: from the place up to which both journals agree.
 
 Data flow: `ask` begins; each answer leads to what is sent next; `pull` returns blocks, as many as
-may be under way. What is sent comes from the leader's disk, where it is durable already. Must never
-know what counts as durable for the cluster.
+may be under way. What is sent comes from the leader's page cache, and may be on its way to the
+leader's disk, too. Must never know what counts as durable for the cluster.
 """
 
 from collections import deque
@@ -162,7 +162,7 @@ class Shipment:
         return Offer(self._data_id, agreed, self.base.description)
 
     def pull(self, until: Place) -> Iterator[Said]:
-        """Return what is to be sent now: of what is durable here, up to a place."""
+        """Return what is to be sent now: of what is written here, up to a place."""
         self._end = max(self._end, until)
         if self.base is not None:
             yield from self.base.pull()
@@ -174,10 +174,12 @@ class Shipment:
             if isinstance(part, Begun):
                 yield self._begin(part)
                 continue
-            begun = segment_begun(self._disk, part.place.segment)
-            if part.place == begun.place and self._begun != part.place.segment:
-                # The follower's may be another one of the same name, which has no blocks yet.
-                yield self._begin(begun)
+            if self._begun != part.place.segment:
+                begun = segment_begun(self._disk, part.place.segment)
+                self._begun = part.place.segment
+                if part.place == begun.place:
+                    # The follower's may be another one of the same name, which has no blocks yet.
+                    yield self._begin(begun)
             data = self._blocks(part)
             yield Blocks(part.place, data)
             self._place = part.place._replace(offset=part.place.offset + len(data))

@@ -57,6 +57,11 @@ class CommitWriter(ProcessWriter):
         """The end of the blocks that are on the disk."""
         return self._near.journal.place
 
+    def announce_unsynced(self, announce: Callable[[Place], None]) -> None:
+        """Set the function to call, in another thread, when blocks up to a place are written, and
+        are about to be synced."""
+        self._near.journal.on_unsynced = announce
+
     def set_wake(self, wake: Callable[[], None]) -> None:
         """Set the function to call, in another thread, when `look` has news."""
         self._near.wake = wake

@@ -138,6 +138,10 @@ class ProcessWriter:
             journal.close()
         return ours, patience
 
+    def announce_unsynced(self, announce: Callable[[Place], None]) -> None:
+        """Set the function to call when blocks up to a place are written and not synced; the
+        writer's process does not say so."""
+
     def fileno(self) -> int:
         """The descriptor to watch."""
         return self._socket.fileno()

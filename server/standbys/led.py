@@ -2,8 +2,9 @@
 
 A node of the cluster has started this process, which waits until that leads. The journal's writer
 says what is on this disk, the node what is on enough disks; what clients hear, and what is indexed,
-waits for the latter. Invariant: nothing is confirmed after the lease may be over, and no block is
-written before the node has noted the epoch. Must never know who the other nodes are.
+waits for the latter. A block may be on its way to others while it is synced here. Invariant:
+nothing is confirmed after the lease may be over, and no block is written before the node has noted
+the epoch. Must never know who the other nodes are.
 """
 
 import asyncio
@@ -83,6 +84,7 @@ class Led(Alone):
 
         end.on_durable, end.on_lost, end.watch = durable, lost, watch
         writer.on_written = self._wrote
+        writer.announce_unsynced(end.writing)
         loop.add_reader(end.fileno(), end.receive)
 
     def _wrote(self, place: Place, lsn: int) -> None:

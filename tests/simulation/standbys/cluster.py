@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.journal.journal import Journal
+from daybook.journal.places import Place
 from daybook.replication.following import Following
 from daybook.replication.in_sync import InSync
 from daybook.replication.messages import Answer, Ask, HandedOver, Join, Said
@@ -309,6 +310,7 @@ class Machine:
         self.cluster.check_leader(self, epoch)
         self.node.leads(self.disk, journal.data_id, journal.place, self.clock)
         self.values = []
+        journal.on_unsynced = self.send_unsynced
         self.append(-epoch)
 
     def stop(self, why: str) -> None:
@@ -361,6 +363,12 @@ class Machine:
             return
         self.values.append((lsn, value))
         self.node.wrote(self.journal.place, lsn)
+
+    def send_unsynced(self, place: Place) -> None:
+        """Let followers have a block while it is synced here, now and then."""
+        if self.world.chance.random() < HALF:
+            self.node.writing(place)
+            self.carry_out()
 
     def confirm(self) -> None:
         """Tell clients what counts."""

@@ -54,7 +54,7 @@ def test_the_next_leader_leads_soon_and_the_others_wait(seed: int) -> None:
 
 
 def test_the_first_one_leads_again_when_the_next_one_does_not_catch_up() -> None:
-    cluster, leader, (other, _) = ready(5)
+    cluster, leader, (other, _) = ready(8)
     epoch = leader.node.epoch
     hand_over(leader, other.name)
     cluster.network.blocked = {(leader.name, other.name), (other.name, leader.name)}

@@ -61,7 +61,7 @@ def followers_acknowledge_before_the_sync(patch: Patch) -> None:
     patch.setattr(Replica, "put", put)
 
 
-@of(Acks.MAJORITY, 3, 19)
+@of(Acks.MAJORITY, 3)
 def promises_are_only_in_memory(patch: Patch) -> None:
     def promise(self: RecordFile, epoch: int, name: str, unknown: int = 0) -> None:
         self.record = replace(
@@ -127,7 +127,7 @@ def candidates_lead_though_another_has_more(patch: Patch) -> None:
     patch.setattr(gathering.Gathering, "obstacle", "")
 
 
-@of(Acks.MAJORITY, 3, 7)
+@of(Acks.MAJORITY, 3, 53)
 def longer_journals_win_whatever_their_epoch(patch: Patch) -> None:
     patch.setattr(gathering, "freshness", lambda said: said.place)
 
