@@ -93,6 +93,8 @@ def campaign(
         made.crowd.begin()
         try:
             made.bad.wait_for_confirms()
+            # A node that never had anything does not lead without all others.
+            cluster.wait_until_all_have_all()
             yield made
         finally:
             made.crowd.is_over = True
