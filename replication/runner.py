@@ -3,7 +3,7 @@
 Data flow: what arrives, and time, go to the core (`node`, `following`); after each call its actions
 are carried out in order. Work of a follower's disk is done in a thread, one piece after the other
 in the order in which it came, so that beats are answered meanwhile; everything else runs in the
-loop.
+loop, and a few bytes for a quick disk.
 
 Fault model: a disk that fails ends the node; a full one, the connection of whoever sends. The
 arbiter may hang or fail. A node that stood still finds its lease run out before it says anything
@@ -11,10 +11,10 @@ else. Must never know what the broker does.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -56,8 +56,8 @@ TICK_SECONDS: Final = 0.05
 RELEASE_SECONDS: Final = 2.0
 """How long a node that stops waits for the end of its lease."""
 SMALL_BYTES: Final = 16 << 10
-WAIT_SECONDS: Final = 0.002
-"""For how long the loop waits for the disk to write so few bytes: to be woken takes longer."""
+QUICK_SECONDS: Final = 0.002
+"""The loop itself writes so few bytes while the disk takes no longer: to hand them over would."""
 QUEUED_BYTES_MAX: Final = 32 << 20
 """How many bytes may wait for the disk before no more is read from a connection."""
 
@@ -141,12 +141,14 @@ class Status(NamedTuple):
 class Turns:
     """Work that is done one after the other: in a thread, or in the loop.
 
-    The loop waits a moment for work that is short, and goes on if a disk takes longer."""
+    Short work is done in the loop as long as the last such work was quick, so a disk that becomes
+    slow stops the loop once. One that hangs then stops it for as long: a node that only follows
+    can acknowledge nothing meanwhile either."""
 
     def __init__(self, on_failure: Callable[[BaseException], None]) -> None:
         self._waiting: Final[deque[tuple[Callable[[], Any] | None, Done, bool]]] = deque()
         self._thread: Final = ThreadPoolExecutor(1, "disk")
-        self._is_busy = False
+        self._is_busy = self._is_quick = False
         self._on_failure: Final = on_failure
 
     def do(self, work: Callable[[], Any], done: Done, *, is_short: bool = False) -> None:
@@ -170,27 +172,36 @@ class Turns:
             if work is None:
                 self._finish(done, None)
                 continue
-            job = self._thread.submit(work)
             if is_short:
-                with suppress(TimeoutError):
-                    job.exception(WAIT_SECONDS)
-            if not job.done():
-                asyncio.wrap_future(job).add_done_callback(partial(self._late, done))
-            elif not self._ended(done, job):
-                return
+                work = partial(self._timed, work)
+            if is_short and self._is_quick:
+                try:
+                    result = work()
+                except Exception as error:
+                    self._on_failure(error)
+                    return
+                self._finish(done, result)
+                continue
+            job = asyncio.get_running_loop().run_in_executor(self._thread, work)
+            job.add_done_callback(partial(self._done, done))
 
-    def _late(self, done: Done, job: "asyncio.Future[Any]") -> None:
-        if not job.cancelled() and self._ended(done, job):
-            self._next()
+    def _timed(self, work: Callable[[], Any]) -> Any:
+        """Do work, and note whether it was quick."""
+        begun = time.perf_counter()
+        try:
+            return work()
+        finally:
+            self._is_quick = time.perf_counter() - begun < QUICK_SECONDS
 
-    def _ended(self, done: Done, job: "asyncio.Future[Any] | Future[Any]") -> bool:
-        """Take the result of work; return whether it succeeded."""
+    def _done(self, done: Done, job: "asyncio.Future[Any]") -> None:
+        if job.cancelled():
+            return
         error = job.exception()
         if error is not None:
             self._on_failure(error)
-            return False
+            return
         self._finish(done, job.result())
-        return True
+        self._next()
 
     def _finish(self, done: Done, result: Any) -> None:
         try:
