@@ -298,20 +298,26 @@ class Machine:
         assert self.following.files is not None
         self.following.files.close()
         self.following.files = None
-        names = [name for name in self.disk.names() if name.endswith(".seg")]
-        if names:
-            self.journal, _ = Journal.open(self.disk, LAYOUT, segment_bytes=SEGMENT_BYTES)
-        else:
-            self.journal = Journal.create(
-                self.disk, LAYOUT, data_id=epoch.to_bytes(16), segment_bytes=SEGMENT_BYTES
-            )
-        journal = self.journal
+        try:
+            journal = self.journal = self.open_journal(epoch)
+        except DiskFull as error:
+            # A broker cannot begin, and ends.
+            self.node.ended(str(error), self.clock)
+            self.follow_later()
+            return
         self.world.note(f"{self.name} leads in {epoch} from {journal.place}, {journal.next_lsn}")
         self.cluster.check_leader(self, epoch)
         self.node.leads(self.disk, journal.data_id, journal.place, self.clock)
         self.values = []
         journal.on_unsynced = self.send_unsynced
         self.append(-epoch)
+
+    def open_journal(self, epoch: int) -> Journal:
+        if any(name.endswith(".seg") for name in self.disk.names()):
+            return Journal.open(self.disk, LAYOUT, segment_bytes=SEGMENT_BYTES)[0]
+        return Journal.create(
+            self.disk, LAYOUT, data_id=epoch.to_bytes(16), segment_bytes=SEGMENT_BYTES
+        )
 
     def stop(self, why: str) -> None:
         self.world.note(f"{self.name} leads no more: {why}")
