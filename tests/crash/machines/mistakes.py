@@ -17,9 +17,11 @@ from daybook.journal.places import BEFORE_ALL, Place
 from daybook.journal.replica import Replica
 from daybook.replication.following import Following
 from daybook.replication.leading import BrokerEnd
-from daybook.replication.messages import Ask, Standing
+from daybook.replication.messages import Answer, Ask, Refused, Standing
+from daybook.replication.node import Lease, Node
 from daybook.replication.replica_files import ReplicaFiles
 
+FOR_EVER: Final = 3_600_000_000
 NAMES: Final = "DAYBOOK_TEST_MISTAKES"
 ROOT: Final = Path(__file__).parents[3]
 
@@ -72,6 +74,31 @@ def looks_at_no_lease() -> None:
     BrokerEnd.may_confirm = lambda self: True  # type: ignore[method-assign]
 
 
+def fences_nobody() -> None:
+    """Nodes follow whoever asked last, and who leads continues, whatever the lease, the number of
+    followers and newer epochs say."""
+
+    def _promise(self: Following, peer: int, said: Ask) -> Standing:
+        if said.epoch > self.record.record.promised:
+            self.record.promise(said.epoch, said.node)
+        self._peer, self._is_joined = peer, False
+        return self.standing()
+
+    def _hold(self: Node, lease: Lease, asked: int) -> None:
+        self.valid_until, self._next_renewal = asked + FOR_EVER, asked + lease.microseconds
+
+    def answered(self: Node, node: str, said: Answer, now: int) -> None:
+        if not isinstance(said, Refused):
+            right(self, node, said, now)
+
+    right = Node.answered
+    Following._promise = _promise  # type: ignore[method-assign]
+    Node._hold = _hold  # type: ignore[method-assign]
+    Node._alone_until = lambda self, now: now + FOR_EVER  # type: ignore[method-assign]
+    Node.gone = lambda self, epoch, now: None  # type: ignore[method-assign]
+    Node.answered = answered  # type: ignore[method-assign]
+
+
 def keeps_its_tail() -> None:
     """A node that led does not cut off what it alone wrote."""
 
@@ -86,6 +113,6 @@ MISTAKES: Final[dict[str, Callable[[], None]]] = {
     each.__name__: each
     for each in (
         acknowledges_before_sync, counts_though_it_is_empty, looks_at_no_lease,
-        keeps_its_tail,
+        keeps_its_tail, fences_nobody,
     )
 }  # fmt: skip

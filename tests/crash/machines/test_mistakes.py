@@ -43,6 +43,11 @@ FOUND: Final[dict[str, tuple[tuple[str, ...], Callable[[Bad], None], str]]] = {
     "lease not looked at": (
         ("looks_at_no_lease",), wake_broker_before_its_node, "came after|came back|came again",
     ),
+    "no fencing": (
+        # Two lead for ever, and what one of them confirmed is nowhere else.
+        ("fences_nobody",), isolate_leader,
+        "not in the journal|came back|came after|came again|waited in vain for the followers",
+    ),
     "tail kept": (("keeps_its_tail",), isolate_leader, "waited in vain for the followers"),
 }  # fmt: skip
 
