@@ -10,6 +10,7 @@ Must never know: segments, blocks, what the bytes are.
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -276,6 +277,21 @@ class MemoryDisk:
         if content is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return content
+
+
+def write_content(disk: Disk, name: str, pieces: Iterable[bytes]) -> None:
+    """Give a file this content, and sync it: one that is renamed over another one afterwards.
+    Raises OSError."""
+    file = disk.open_for_writing(name)
+    try:
+        file.truncate(0)
+        offset = 0
+        for piece in pieces:
+            write_all(file, piece, offset)
+            offset += len(piece)
+        file.fdatasync()
+    finally:
+        file.close()
 
 
 def write_all(file: File, data: bytes, offset: int) -> None:

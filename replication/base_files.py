@@ -19,7 +19,7 @@ import msgspec
 from crc32c import crc32c
 
 from daybook.journal.data_directory import BASE_DESCRIPTION
-from daybook.journal.disk import Disk, File, write_all
+from daybook.journal.disk import Disk, File, write_all, write_content
 from daybook.journal.errors import DiskFull, JournalError
 from daybook.journal.segments.segment import segment_names
 from daybook.paging.snapshots.base import Base, name_of
@@ -123,7 +123,7 @@ class ComingBase:
 def decide_renewal(disk: Disk, description: bytes) -> None:
     """Decide that a journal begins anew behind the base that has come; `finish_renewal` carries it
     out. Raises OSError."""
-    _write(disk, _UNFINISHED, _CRC.pack(crc32c(description)) + description)
+    write_content(disk, _UNFINISHED, (_CRC.pack(crc32c(description)), description))
     disk.rename(_UNFINISHED, RENEWAL_NAME)
     disk.sync_directory()
 
@@ -145,7 +145,7 @@ def finish_renewal(disk: Disk, base_disk: Disk | None) -> None:
         base_disk.rename(COMING, base.file)
     elif base.file not in names:
         raise JournalError(f"{RENEWAL_NAME} wants the base {base.file}, and that is missing")
-    _write(base_disk, _DESCRIPTION_UNFINISHED, description)
+    write_content(base_disk, _DESCRIPTION_UNFINISHED, (description,))
     base_disk.sync_directory()
     base_disk.rename(_DESCRIPTION_UNFINISHED, BASE_DESCRIPTION)
     base_disk.sync_directory()
@@ -174,15 +174,5 @@ def _read(disk: Disk, name: str) -> bytes:
     file = disk.open(name)
     try:
         return file.pread(_DESCRIPTION_BYTES_MAX, 0)
-    finally:
-        file.close()
-
-
-def _write(disk: Disk, name: str, data: bytes) -> None:
-    file = disk.open_for_writing(name)
-    try:
-        file.truncate(0)
-        write_all(file, data, 0)
-        file.fdatasync()
     finally:
         file.close()

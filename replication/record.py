@@ -10,7 +10,7 @@ import msgspec
 from crc32c import crc32c
 
 from daybook.errors import DaybookError
-from daybook.journal.disk import Disk, write_all
+from daybook.journal.disk import Disk, write_content
 from daybook.replication.epochs import Beginning
 
 NAME: Final = "replication.json"
@@ -101,13 +101,7 @@ class RecordFile:
     def _write(self, record: Record) -> None:
         packed = msgspec.json.encode(record)
         sealed = msgspec.json.encode(_Sealed(msgspec.Raw(packed), crc32c(packed)))
-        file = self._disk.open_for_writing(_PART)
-        try:
-            file.truncate(0)
-            write_all(file, sealed, 0)
-            file.fdatasync()
-        finally:
-            file.close()
+        write_content(self._disk, _PART, (sealed,))
         self._disk.rename(_PART, NAME)
         self._disk.sync_directory()
         self.record = record

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
-from daybook.journal.disk import Disk, RealDisk, write_all
+from daybook.journal.disk import Disk, RealDisk, write_content
 from daybook.journal.errors import ArchiveError, JournalError
 from daybook.journal.extras import install_command
 
@@ -164,25 +164,13 @@ class LocalStore:
             if self._folder is not None:
                 self._folder.create()
             try:
-                self._write_part(part, pieces)
+                write_content(self._disk, part, pieces)
             except BaseException:
                 with suppress(OSError):
                     self._disk.remove(part)
                 raise
             self._disk.rename(part, name)
             self._disk.sync_directory()
-
-    def _write_part(self, part: str, pieces: Iterator[bytes]) -> None:
-        file = self._disk.open_for_writing(part)
-        try:
-            file.truncate(0)
-            offset = 0
-            for piece in pieces:
-                write_all(file, piece, offset)
-                offset += len(piece)
-            file.fdatasync()
-        finally:
-            file.close()
 
 
 class ObjectStore:

@@ -214,11 +214,10 @@ class NodeService:
         if pin is not None and 0 < pin.lsn <= needed:
             pin.advance(needed)
             return
+        # The next one first: nothing may leave in between.
+        self._pin = await asyncio.to_thread(Pin, self._files.data, needed) if needed else None
         if pin is not None:
-            self._pin = None
             pin.release()
-        if needed:
-            self._pin = await asyncio.to_thread(Pin, self._files.data, needed)
 
     def _renew(self, config: Config) -> None:
         """Put certificates and acceptors in force; the rest of [replication] needs a restart."""
