@@ -145,6 +145,10 @@ Action: TypeAlias = (
 )
 
 
+STUCK_LAGS: Final = 6
+"""After how many times `lag` without an answer a follower keeps no segments any more."""
+
+
 class Times(NamedTuple):
     """How long things take, in microseconds. `margin` is for clocks that differ; `alone` is how
     long a node leads that too few others follow: perhaps they can reach each other; `lag` after how
@@ -469,7 +473,7 @@ class Node:
         if shipment is None:
             return
         try:
-            join = shipment.receive(said)
+            join = shipment.receive(said, now)
         except JournalError as error:
             shipment.refused = Refused(self.epoch, str(error))
             return
@@ -501,10 +505,11 @@ class Node:
             shipment.is_joined, shipment.base = False, None
             shipment.refused = Refused(self.epoch, str(error))
 
-    @property
-    def needed_lsn(self) -> int:
-        """The event from which on followers still need the journal; 0 if none needs any."""
-        needed = [shipment.needed_lsn for shipment in self.shipments.values()]
+    def needed_lsn(self, now: int) -> int:
+        """Return the event from which on followers still need the journal; 0 if none needs any. One
+        that is stuck must not fill this disk: it gets the base later."""
+        since = now - STUCK_LAGS * self._times.lag
+        needed = [shipment.needed_lsn(since) for shipment in self.shipments.values()]
         return min(filter(None, needed), default=0)
 
     def durable(self, now: int) -> int:

@@ -91,6 +91,8 @@ class Shipment:
         self._under_way: Final[deque[Place]] = deque()
         self.base: BaseShipment | None = None
         self.is_joined = False
+        # When it answered last.
+        self.answered = 0
         self.acked: int | None = None
         self.acked_place = BEFORE_ALL
         self.refused: Refused | None = None
@@ -100,20 +102,28 @@ class Shipment:
         """Whether the follower gets what it lacks."""
         return self.is_joined or self.base is not None
 
-    @property
-    def needed_lsn(self) -> int:
-        """The event from which on the journal must stay for this follower; 0 if it gets nothing."""
+    def needed_lsn(self, since: int) -> int:
+        """Return the event from which on the journal must stay for this follower; 0 if it gets
+        nothing, or has owed an answer since before that time."""
+        if self.is_owing and self.answered < since:
+            return 0
         if self.base is not None:
             return first_lsn_of(self._disk)
         return max(self._place.segment, FIRST_LSN) if self.is_joined else 0
+
+    @property
+    def is_owing(self) -> bool:
+        """Whether something is on its way to the follower."""
+        return bool(self._under_way) or self.base is not None
 
     @property
     def has_all(self) -> bool:
         """Whether the follower has acknowledged everything."""
         return self.is_joined and self._place == self._end and not self._under_way
 
-    def receive(self, said: Answer) -> Join | Offer | None:
+    def receive(self, said: Answer, now: int) -> Join | Offer | None:
         """Take an answer; return what is to be said at once. Raises JournalError and OSError."""
+        self.answered = now
         if isinstance(said, Refused):
             self.is_joined, self.base, self.refused = False, None, said
         elif isinstance(said, Standing):

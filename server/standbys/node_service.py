@@ -209,7 +209,7 @@ class NodeService:
 
     async def _hold_for_followers(self) -> None:
         """Keep the segments of a leader that a follower still needs."""
-        needed = self._runner.node.needed_lsn
+        needed = self._runner.node.needed_lsn(boot_time_us())
         pin = self._pin
         if pin is not None and 0 < pin.lsn <= needed:
             pin.advance(needed)
