@@ -540,11 +540,18 @@ class Cluster:
     def is_safe_without(self, machine: Machine) -> bool:
         """Return whether another node has everything that was confirmed."""
         return any(
-            set(self.known.values()) <= contents(each.disk).keys()
+            not self.missing(contents(each.disk))
             for each in self.machines.values() if each is not machine and not each.disk.dead
         )  # fmt: skip
 
+    def missing(self, there: dict[int, int]) -> list[tuple[int, int]]:
+        """Return the numbers that were confirmed and are not there, with their places."""
+        return [(value, lsn) for value, lsn in self.known.items() if there.get(lsn) != value]
+
     def check_leader(self, machine: Machine, epoch: int) -> None:
+        if epoch < self.newest_epoch:
+            # It stood still meanwhile, and confirms nothing: `confirmed` sees to that.
+            return
         there = contents(machine.disk)
         self.check_content(f"{machine.name}, which leads in {epoch},", there)
 
@@ -564,9 +571,8 @@ class Cluster:
         if not self.keeps_promises:
             known = self.known.items()
             self.known = {value: lsn for value, lsn in known if there.get(lsn) == value}
-        for value, lsn in self.known.items():
-            if there.get(lsn) != value:
-                raise Broken(f"{title} lacks {value} at {lsn}: {there.get(lsn)} is there")
+        for value, lsn in self.missing(there):
+            raise Broken(f"{title} lacks {value} at {lsn}: {there.get(lsn)} is there")
 
     def rest(self) -> None:
         """Mend everything, and check what must be then."""
