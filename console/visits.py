@@ -79,6 +79,11 @@ class Visit:
         self.shown_lsn = 0
 
     @property
+    def is_live(self) -> bool:
+        """Whether a running broker is shown, as it is now, as far as this visit has found out."""
+        return self.is_running and not self.at
+
+    @property
     def sees_history(self) -> bool:
         """Whether the history of this broker is there, and may be seen."""
         has_right = self.identity.is_operator or self.identity.sees
@@ -112,7 +117,9 @@ class Visit:
         """Return the answer to a request that reads: now, or at the moment of this visit. Raises
         ControlError and ConsoleError."""
         if self.at:
-            return await self._look_back(self.at, request)
+            # The journal may end before.
+            self.shown_lsn = min(self.at, (await self.history("moment", lsn=NEWEST))["lsn"])
+            return await self._look_back(self.shown_lsn, request)
         try:
             return await self.broker.look(self.identity, request)
         except NotRunning:

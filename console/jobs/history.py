@@ -187,6 +187,11 @@ def look(directory: str, lsn: int, request: dict[str, Any]) -> dict[str, Any]:
     """Return the answer that a request that reads would have got after an event."""
     reading = msgspec.convert(request, REQUESTS[request["do"]])
     assert isinstance(reading, Reading)
+    if reading.needs_broker:
+        raise WrongQuestion(
+            "only a running broker knows this: the journal holds no users, roles, rules, acceptors,"
+            " sessions, connectors and retries; ask about now, with the broker running"
+        )
     found = reading.look(ViewSource(_held.state(directory, lsn)))
     result = at_once(found) if isinstance(found, Generator) else found
     if isinstance(result, Refusal):

@@ -38,6 +38,8 @@ async def events(visit: Visit) -> Response:
     """Show events of the journal that fit a question."""
     question: dict[str, Any] = {name: visit.query.get(name, "") for name in TEXTS}
     question["from_lsn"] = max(1, visit.number("from", 1))
+    if visit.at:
+        question["to_lsn"] = visit.at
     question["message"] = visit.number("message")
     question["connection"] = visit.number("connection")
     kinds = [each for each in visit.query.getlist("kind") if each]
@@ -57,6 +59,8 @@ def _command(visit: Visit, question: dict[str, Any], kinds: list[str]) -> str:
                        ("connection", "--connection"), ("from_lsn", "--from")):  # fmt: skip
         if question[name] not in ("", 0, 1):
             words += [flag, str(question[name])]
+    if visit.at:
+        words += ["--to", str(visit.at)]
     for kind in kinds:
         words += ["--kind", kind]
     return visit.inspect(*words, "--limit", str(EVENTS))

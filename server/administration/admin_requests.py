@@ -240,6 +240,7 @@ class Connectors(Reading, frozen=True, tag="connectors"):
     failure. Its links are the auto-links that are attached, and all.
     """
 
+    needs_broker = True
     is_about_clients = True
     ways = (
         Way(
@@ -266,6 +267,7 @@ class AutoLinks(Reading, frozen=True, tag="auto-links"):
     attached again soon.
     """
 
+    needs_broker = True
     connector: Annotated[str, Option("--connector", "Those of a connector.", "CONNECTOR")] = ""
     is_about_clients = True
     ways = (

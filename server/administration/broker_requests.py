@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daybook.engine.names.names import host_and_name
-from daybook.engine.refusals import Refusal
+from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import MANAGE, PERMISSIONS
 from daybook.engine.state.state import State
 from daybook.server.administration import broker_views, connections, views
@@ -100,6 +100,7 @@ class Acceptors(Reading, frozen=True, tag="acceptors"):
     `daybook health` warns of a certificate that expires within two weeks.
     """
 
+    needs_broker = True
     is_about_clients = True
     ways = (
         Way(
@@ -126,6 +127,7 @@ class OfClients(Listed, frozen=True):
         int, msgspec.Meta(ge=0), Option("--connection", "Those of a connection.", "CONNECTION")
     ] = 0
     is_about_clients = True
+    needs_broker = True
 
 
 class Sessions(OfClients, frozen=True, tag="sessions"):
@@ -204,6 +206,8 @@ def users_file(answer: Answer) -> tuple[str, ...]:
 class AboutUsers(Listed, frozen=True):
     """A request about users: who may do what is not for each reader."""
 
+    needs_broker = True
+
     def needed(self, state: State) -> list[str]:
         """Return `manage`: who may do what is not for each reader."""
         return [MANAGE]
@@ -233,6 +237,7 @@ class UserList(AboutUsers, frozen=True, tag="users"):
 class RightsOf(Reading, frozen=True, tag="rights"):
     """Show what a user may do at an address, or at one of its queues."""
 
+    needs_broker = True
     user: Annotated[str, Argument("LOGIN")]
     address: Annotated[str, Option("--address", "Show its permissions at this address.")]
     queue: Annotated[str | None, Option("--queue", "The same for one queue of the address.")] = None
@@ -251,12 +256,14 @@ class RightsOf(Reading, frozen=True, tag="rights"):
         """Return `manage`: who may do what is not for each reader."""
         return [MANAGE]
 
-    def look(self, source: ViewSource) -> Answer:
+    def look(self, source: ViewSource) -> Answer | Refusal:
         """Return each permission, and where it comes from."""
+        users = source.premises.users
+        if users is not None and users.why_not_let_in(self.user):
+            return Refusal(Code.NOT_FOUND, users.why_not_let_in(self.user))
         told = views.rights(
             source.permissions, self.user, self.address, self.queue, self.permission
         )
-        users = source.premises.users
         if users is None:
             return told
         may_use = users.may_use(self.user, host_and_name(self.address)[0])

@@ -129,6 +129,7 @@ def _readable(row: Answer) -> Answer:
 class RetriesList(Reading, frozen=True, tag="retries"):
     """List the retries with a limit of rate: those that run, and the last ones that are over."""
 
+    needs_broker = True
     ways = (
         Way(
             "queue retries",

@@ -233,7 +233,11 @@ class Request(msgspec.Struct, frozen=True, tag_field="do"):
 
 
 class Reading(Request, frozen=True):
-    """A request that only reads: who may browse all messages of its place may also count them."""
+    """A request that only reads: who may browse all messages of its place may also count them.
+
+    `needs_broker` if only a running broker knows the answer, because no event has it."""
+
+    needs_broker: ClassVar[bool] = False
 
     def needed(self, state: State) -> list[str]:
         """Return `browse`."""

@@ -30,7 +30,7 @@ from daybook.engine.queues.level_scan import asks_store, entry_of, oldest_ready
 from daybook.engine.queues.queue import PAST_ALL, Address, Queue, StoreError
 from daybook.engine.refusals import Code, Refusal, no_address
 from daybook.engine.routing.duplicates import remembered
-from daybook.engine.settings.permissions import PERMISSIONS, Permissions
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions, Right
 from daybook.engine.state.state import State
 from daybook.engine.topology.topology import check_address_name
 from daybook.server.administration.walks import Walk
@@ -418,11 +418,20 @@ def rights(
                 "allowed": each.allowed,
                 "rules": list(each.matches),
                 "by": each.by or None,
-                "granted_to": list(in_force.holders(each.permission, address, queue)),
+                "granted_to": list(_granted_to(in_force, each, address, queue)),
             }
             for each in found
         ],
     }
+
+
+def _granted_to(
+    in_force: Permissions, right: Right, address: str, queue: str | None
+) -> tuple[str, ...]:
+    """Return whom the rules give a permission: that rule alone which denies it to the user."""
+    if right.allowed or len(right.matches) != 1:
+        return in_force.holders(right.permission, address, queue)
+    return dict(in_force.every_rule())[right.matches[0]].get(right.permission, ())
 
 
 def right_in_words(answer: dict[str, Any], right: dict[str, Any]) -> str:

@@ -310,6 +310,14 @@ class Users:
         user = self._users.get(login)
         return user is not None and user.disabled
 
+    def why_not_let_in(self, login: str) -> str:
+        """Return why a user cannot log in from this machine, whatever its passcode is; empty if it
+        can."""
+        is_guest = login == GUEST and login not in self._users
+        if is_guest and self.allows_guest(peer_is_loopback=True):
+            return ""
+        return self.why_not_proven(login)
+
     def why_not_proven(self, login: str) -> str:
         """Return why a peer that proved its login otherwise than by a passcode, as by a
         certificate, is refused; empty if it is let in."""

@@ -251,6 +251,8 @@ def test_a_question_about_rights_is_answered_with_the_rule(
         [DAYBOOK, *command_on(shown)[1:]], capture_output=True, check=False, text=True
     )
     assert done.stdout.strip() == said, done.stderr
+    nobody = visit("ada").get("/b/data/rights", user="nobody", address="a", permission="browse")
+    assert "there is no user 'nobody'" in nobody.error
     assert visit("ada").get("/b/data/rights", user="rea", permission="x").status == 400
     assert visit("rea").get("/b/data/rights", user="rea", address="a").status == 403
 

@@ -300,6 +300,37 @@ def test_the_past_is_shown_as_it_was(broker: BrokerProcess, visit: Visit) -> Non
     answer_of(command_on(changed))
 
 
+def test_the_past_does_not_know_what_no_event_has(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    now, then = browser.get("/b/data/list/queues"), browser.get("/b/data/list/queues", at=5)
+    assert now.status == then.status == 200
+    for path in (
+        "rights", "list/users", "list/roles", "list/acceptors", "list/links", "list/sessions",
+        "list/connectors", "list/auto-links", "list/retries", "do/queue/create",
+    ):  # fmt: skip
+        assert f"/b/data/{path}" in now.text, path
+        assert f"/b/data/{path}" not in then.text, path
+        if path.startswith("list/"):
+            shown = browser.get(f"/b/data/{path}", at=5)
+            assert (shown.status, "only a running broker" in shown.error) == (400, True), path
+    # No rules in the journal does not mean that everybody may do everything.
+    asked = {"user": "sam", "address": "stock", "permission": "browse"}
+    assert "no: sam lacks browse" in browser.get("/b/data/rights", **asked).words
+    shown = browser.get("/b/data/rights", **asked, at=5)
+    assert (shown.status, "only a running broker" in shown.error) == (400, True)
+
+
+def test_a_moment_ends_what_is_shown(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    shown = browser.get("/b/data/events", at=5)
+    assert max(each["lsn"] for each in answer_of(command_on(shown))) == 5
+    assert ">6<" not in shown.text
+    later = browser.get("/b/data/list/queues", at=10**12)
+    found = re.search(r"as it was after event (\d+)", later.words)
+    assert found is not None
+    assert int(found[1]) < 10**12
+
+
 def test_events_and_stories_are_those_of_the_journal(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
     send(broker, "told", "x")

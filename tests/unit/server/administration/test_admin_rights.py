@@ -179,3 +179,11 @@ def test_without_rules_everybody_may() -> None:
     (right,) = answer["permissions"]
     said = "yes: dan has browse at queue q of a, as there are no rules"
     assert views.right_in_words(answer, right) == said
+
+
+def test_what_is_lacking_everywhere_names_the_rule_in_the_way() -> None:
+    rules = {"#": {"browse": ("admin",)}, "secret.#": {"browse": ("boss",)}}
+    answer = views.rights(Permissions(rules, {"adm": ("admin",)}), "adm", "#", None, "browse")
+    assert views.right_in_words(answer, answer["permissions"][0]) == (
+        "no: adm lacks browse at #; the rule secret.# decides, and grants it to boss"
+    )
