@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from daybook.client.control import ControlError, ask
-from daybook.journal.confirmed import is_bounded
+from daybook.journal.confirmed import ConfirmedDisk, is_bounded
 from daybook.journal.data_directory import NODE_SOCKET
 
 SECONDS: Final = 2.0
 
 
 def about_standby(directory: Path) -> str:
-    """Return the sentence; "" on the node that leads, and where there is no cluster."""
+    """Return the sentence; "" on the node that leads, and where there is no cluster. Raises
+    JournalError and OSError."""
     if not is_bounded(directory):
         return ""
     try:
@@ -24,7 +25,11 @@ def about_standby(directory: Path) -> str:
     except ControlError as error:
         return f"how far this node of a cluster is behind is not known: {error}"
     if status is None:
-        return "no node of the cluster runs here, so this ends where the cluster confirmed last"
+        confirmed = ConfirmedDisk(directory).confirmed_lsn
+        return (
+            "no node of the cluster runs here, so this ends with event"
+            f" {confirmed:,}, the last one of which it knew that the cluster has confirmed it"
+        )
     return _about(status)
 
 

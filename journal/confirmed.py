@@ -15,6 +15,7 @@ from typing import Final
 from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import CONFIRMED, JOURNAL, NODE
 from daybook.journal.disk import RealDisk
+from daybook.journal.errors import JournalError
 
 UNBOUNDED: Final = 1 << 64
 """Above all LSNs: nothing but the end of the journal is the end."""
@@ -60,13 +61,18 @@ class ConfirmedDisk(RealDisk):
 
     @property
     def confirmed_lsn(self) -> int:
-        """The last event that is confirmed now. Raises OSError."""
+        """The last event that is confirmed now. Raises JournalError and OSError."""
         try:
             packed = self._mark.read_bytes()[: _WORD.size]
         except FileNotFoundError:
             # A broker without a cluster runs here now.
             return UNBOUNDED
-        return int(_WORD.unpack(packed.ljust(_WORD.size, b"\0"))[0])
+        if len(packed) < _WORD.size:
+            raise JournalError(
+                f"{self._mark} has {len(packed)} bytes and needs {_WORD.size}: start the node,"
+                " which writes it again, or take the file away to read also what nobody confirmed"
+            )
+        return int(_WORD.unpack(packed)[0])
 
     def names(self) -> list[str]:
         """Names of all files, sorted, without the segments of which nothing is confirmed; the

@@ -1,8 +1,10 @@
 """Which epoch each part of a journal is of, and up to where two journals agree.
 
-In an epoch one node at most writes, and it only appends. So two journals that have blocks of the
-same epoch have the same ones, up to the end of the shorter one, and the same ones before. Must
-never know how a node came to lead.
+In an epoch a node only appends. So two journals that have blocks which one node wrote in one epoch
+have the same ones, up to the end of the shorter one, and the same ones before. An arbiter that lost
+its memory may grant an epoch to two nodes; then one of them at most got acknowledgements.
+
+Must never know how a node came to lead.
 """
 
 from collections.abc import Sequence
@@ -12,13 +14,14 @@ from daybook.journal.places import BEFORE_ALL, Place
 
 
 class Beginning(NamedTuple):
-    """An epoch, and the place from which on the journal is of it."""
+    """An epoch, the place from which on the journal is of it, and the node that led."""
 
     epoch: int
     place: Place
+    node: str
 
 
-FIRST: Final = Beginning(0, BEFORE_ALL)
+FIRST: Final = Beginning(0, BEFORE_ALL, "")
 """The epoch of what a broker wrote before it had standbys."""
 
 

@@ -449,7 +449,7 @@ class Node:
         base."""
         assert self.role is Role.OPENING
         record = self.following.record
-        record.set_epochs((*record.record.epochs, Beginning(self.epoch, end)))
+        record.set_epochs((*record.record.epochs, Beginning(self.epoch, end, self.name)))
         record.set_whole()
         self.role, self._followed = Role.LEADING, now
         assert self._list is not None

@@ -4,10 +4,13 @@ A file of the data directory, written as a whole before anything that depends on
 model: one that is damaged is refused, because a forgotten promise could make two leaders.
 """
 
+from collections.abc import Callable
+from threading import Lock
 from typing import Final
 
 import msgspec
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from daybook.errors import DaybookError
 from daybook.journal.disk import Disk, write_content
@@ -41,11 +44,13 @@ class _Sealed(msgspec.Struct, frozen=True):
 
 
 class RecordFile:
-    """The record of a node, on its disk."""
+    """The record of a node, on its disk. Each change is of the newest record, whatever thread makes
+    it."""
 
     def __init__(self, disk: Disk) -> None:
         """Read it. Raises RecordDamaged and OSError."""
         self._disk: Final = disk
+        self._lock: Final = Lock()
         self.record = self._read()
 
     def _read(self) -> Record:
@@ -70,33 +75,44 @@ class RecordFile:
 
     def promise(self, epoch: int, node: str, unknown: int = 0) -> None:
         """Promise an epoch to a node; durable when this returns. Raises OSError."""
-        assert epoch > self.record.promised
-        unknown = max(unknown, self.record.unknown)
-        record = msgspec.structs.replace(self.record, promised=epoch, node=node, unknown=unknown)
-        self._write(record)
+
+        def change(known: Record) -> Record:
+            assert epoch > known.promised
+            least = max(unknown, known.unknown)
+            return replace(known, promised=epoch, node=node, unknown=least)
+
+        self._change(change)
 
     def set_unknown(self, epoch: int) -> None:
         """Note that nothing of newer epochs is unknown; durable when this returns. Raises
         OSError."""
-        self._write(msgspec.structs.replace(self.record, unknown=epoch))
+        self._change(lambda known: replace(known, unknown=epoch))
 
     def set_epochs(self, epochs: tuple[Beginning, ...]) -> None:
         """Note the epochs of the journal; durable when this returns. Raises OSError."""
-        if epochs != self.record.epochs:
-            self._write(msgspec.structs.replace(self.record, epochs=epochs))
+        self._change(lambda known: replace(known, epochs=epochs))
 
     def set_whole(self) -> None:
         """Note that the journal is whole; durable when this returns. Raises OSError."""
-        if not self.record.is_whole:
-            self._write(msgspec.structs.replace(self.record, is_whole=True))
+        self._change(lambda known: replace(known, is_whole=True))
 
     def set_lost(self) -> None:
         """Note that the journal is lost, or about to be; durable when this returns. One that was
         not whole has acknowledged nothing of an epoch that is known. Raises OSError."""
-        record = self.record
-        if record.is_whole:
-            unknown = record.promised
-            self._write(msgspec.structs.replace(record, is_whole=False, unknown=unknown))
+
+        def change(known: Record) -> Record:
+            if not known.is_whole:
+                return known
+            return replace(known, is_whole=False, unknown=known.promised)
+
+        self._change(change)
+
+    def _change(self, change: Callable[[Record], Record]) -> None:
+        # A promise is written by the thread of the disk, all else by the loop, too.
+        with self._lock:
+            record = change(self.record)
+            if record != self.record:
+                self._write(record)
 
     def _write(self, record: Record) -> None:
         packed = msgspec.json.encode(record)

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from daybook.errors import DaybookError
 from daybook.journal.disk import Disk
 from daybook.journal.errors import DiskFull
 from daybook.replication.arbiters.arbiter import Arbiter, ArbiterFault, Holder
@@ -100,6 +101,10 @@ class Owned(NamedTuple):
     chance: Callable[[int, int], int]
     notice: Callable[[str], None]
     base: Disk | None = None
+
+
+class CannotListen(DaybookError):
+    """Other nodes cannot reach this one: its address is in use, or not of this machine."""
 
 
 class Follower(NamedTuple):
@@ -282,12 +287,23 @@ class Runner:
         self._make_links()
         try:
             self._opened_files(await asyncio.to_thread(self._owned.open_files))
-            self.address = await self._listener.start(self.settings.listen)
+            self.address = await self._listen()
             ticking = loop.create_task(self._tick())
             self._tasks.add(ticking)
             await self._end
         finally:
             await self._close()
+
+    async def _listen(self) -> Address:
+        listen = self.settings.listen
+        try:
+            return await self._listener.start(listen)
+        except OSError as error:
+            raise CannotListen(
+                f"the node cannot listen for others on {listen.host}:{listen.port}:"
+                f" {error.strerror or error}; choose another address in [[replication-node]], or"
+                " 'listen' of [replication]"
+            ) from error
 
     def _make_links(self) -> None:
         settings, security = self.settings, self.settings.security
@@ -533,13 +549,9 @@ class Runner:
         assert broker is not None
         if node.epoch != broker.end.epoch:
             return
-        if isinstance(told, Opened) and node.role is Role.OPENING:
-            node.leads(
-                self._owned.journal, told.data_id, told.place, self._alive, self._owned.base
-            )  # fmt: skip
-            self._leads, self._durable = True, 0
-            self._lead_count += 1
-            broker.end.leads()
+        if isinstance(told, Opened):
+            # The thread of the disk may be writing a promise to the same record.
+            self._turns.after(partial(self._begin_to_lead, broker, told))
         elif isinstance(told, Wrote) and node.role is Role.LEADING:
             node.wrote(told.place, told.lsn)
         elif isinstance(told, Writing) and node.role is Role.LEADING:
@@ -547,6 +559,22 @@ class Runner:
         elif isinstance(told, Closed):
             self._leads = False
             node.finished(told.place, told.lsn, self._alive)
+        self._carry_out()
+
+    @_ends_the_node
+    def _begin_to_lead(self, broker: BrokerProcess, told: Opened) -> None:
+        """Lead with a journal that is open, if that is still wanted."""
+        node = self.node
+        if node.role is not Role.OPENING or broker is not self.broker:
+            return
+        if node.epoch != broker.end.epoch:
+            return
+        node.leads(
+            self._owned.journal, told.data_id, told.place, boot_time_us(), self._owned.base
+        )  # fmt: skip
+        self._leads, self._durable = True, 0
+        self._lead_count += 1
+        broker.end.leads()
         self._carry_out()
 
     def _stop_broker(self) -> None:

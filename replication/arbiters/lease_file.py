@@ -154,7 +154,10 @@ class FileArbiter:
             text = f"{self._path}: no answer within {self._seconds:g} s; is a process stopped?"
             raise ArbiterFault(text) from None
         except OSError as error:
-            raise ArbiterFault(f"{self._path}: {error.strerror or error}") from None
+            raise ArbiterFault(
+                f"the file of the lease, {self._path}, cannot be used: {error.strerror or error};"
+                " 'path' of [replication] must be a file in a folder that exists"
+            ) from None
 
     def _until(self) -> int:
         return self._clock() + self._microseconds

@@ -124,7 +124,10 @@ class NodeProbe:
 
 def watched(acceptors: Sequence[AcceptorConfig]) -> list[AcceptorConfig]:
     """Return the acceptors that a node serves while it follows."""
-    return [each for each in acceptors if OFFERS[each.protocol].watching is not None]
+    return [
+        each for each in acceptors
+        if all(OFFERS[protocol].watching is not None for protocol in each.speaks)
+    ]  # fmt: skip
 
 
 _NO_LIMITS: Final = Limits(0, 0, 0)

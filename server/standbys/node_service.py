@@ -68,7 +68,7 @@ def run(config: Config, reload: Callable[[], Config], command: Sequence[str]) ->
             runner.run(NodeService(config, reload, command).run())
     except (DaybookError, OSError) as error:
         why = describe(error) if isinstance(error, OSError) else str(error)
-        log.error("the node ends", why=why)
+        log.error("the node ends", why=why, directory=config.broker.data_directory)
         return FAILED
     return 0
 

@@ -25,8 +25,8 @@ from daybook.replication.wire import FrameReader, Hello, Message, Ping, Pong, Wi
 
 NUMBERS = st.integers(0, (1 << 64) - 1)
 PLACES = st.builds(Place, NUMBERS, NUMBERS)
-EPOCHS = st.lists(st.builds(Beginning, NUMBERS, PLACES), max_size=4).map(tuple)
 NAMES = st.text(max_size=10)
+EPOCHS = st.lists(st.builds(Beginning, NUMBERS, PLACES, NAMES), max_size=4).map(tuple)
 # Some are larger than the reader's scratch.
 CONTENTS = st.one_of(
     st.binary(max_size=200),

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from daybook.journal.archive.disk import JoinedDisk
 from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.confirmed import (
@@ -14,6 +16,7 @@ from daybook.journal.confirmed import (
 from daybook.journal.cutting import decide_cut, finish_cut
 from daybook.journal.data_directory import CUT, JOURNAL, NODE
 from daybook.journal.disk import MemoryDisk, RealDisk
+from daybook.journal.errors import JournalError
 from daybook.journal.journal import Journal
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import segment_names
@@ -103,3 +106,11 @@ def test_who_follows_does_not_see_what_is_cut(tmp_path: Path) -> None:
 class _NoArchive(MemoryDisk):
     def holds(self, name: str) -> bool:
         return False
+
+
+def test_a_mark_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    data, _ = written(tmp_path, 3)
+    ConfirmedMark(data).raise_to(2)
+    (data / NODE / "confirmed").write_bytes(b"\2")
+    with pytest.raises(JournalError, match="has 1 bytes and needs 8: start the node"):
+        journal_disk(data).names()

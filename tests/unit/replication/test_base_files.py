@@ -57,7 +57,7 @@ class Leader:
         self.disk = MemoryDisk()
         self.base = MemoryDisk()
         self.base_bytes = base_bytes
-        self.epochs = [Beginning(1, Place(0, 0))]
+        self.epochs = [Beginning(1, Place(0, 0), "a")]
         self.journal = Journal.create(
             self.disk, LAYOUT, data_id=DATA_ID, segment_bytes=SEGMENT_BYTES
         )
@@ -88,7 +88,7 @@ class Leader:
 
     def shipment(self, epoch: int) -> Shipment:
         if epoch > self.epochs[-1].epoch:
-            self.epochs.append(Beginning(epoch, self.journal.place))
+            self.epochs.append(Beginning(epoch, self.journal.place, "a"))
         return Shipment(
             Ask("cluster", epoch, "leader", True), self.disk, DATA_ID, tuple(self.epochs),
             self.journal.place, self.base,
@@ -136,7 +136,7 @@ def talk(leader: Leader, follower: Follower, epoch: int = 2) -> Iterator[Said]:
         if isinstance(answer, Standing) and not isinstance(said, Ask):
             shipment = leader.shipment(epoch)
         if answer is not None:
-            asked = shipment.receive(answer)
+            asked = shipment.receive(answer, 0)
             waiting += [asked] if asked is not None else []
         waiting += shipment.pull(leader.journal.place)
 
@@ -199,7 +199,7 @@ def test_what_only_the_follower_has_is_kept() -> None:
     own.append(make_batch(lsn, some_contents(lsn, 1)))
     own.close()
     follower.start()
-    follower.following.record.set_epochs((Beginning(1, Place(0, 0)), Beginning(7, fork)))
+    follower.following.record.set_epochs((Beginning(1, Place(0, 0), "a"), Beginning(7, fork, "b")))
     leader.write(200)
     leader.remove(2)
     assert Offer in kinds(talk(leader, follower, 8))
@@ -242,11 +242,11 @@ def test_a_base_that_is_replaced_meanwhile_is_offered_again() -> None:
     shipment = leader.shipment(2)
     answer = follower.following.receive(PEER, shipment.ask)
     assert isinstance(answer, Standing)
-    assert isinstance(shipment.receive(answer), Offer)
-    shipment.receive(Taken(0))
+    assert isinstance(shipment.receive(answer, 0), Offer)
+    shipment.receive(Taken(0), 0)
     assert len(list(shipment.pull(leader.journal.place))) == 8
     leader.remove(2)
-    shipment.receive(Taken(8 << 20))
+    shipment.receive(Taken(8 << 20), 0)
     with pytest.raises(JournalError, match="replaced"):
         list(shipment.pull(leader.journal.place))
     leader.base_bytes = 10

@@ -58,15 +58,15 @@ class Leader:
         for lsn in range(before + 1, events + 1):
             journal.append(make_batch(lsn, [((1, 1, 1, lsn, 0), b"", b"")]))
         self.end, self.data_id = journal.place, journal.data_id
-        self.epochs = (Beginning(epoch, begin),)
+        self.epochs = (Beginning(epoch, begin, "a"),)
 
     def ship(self, following: Following, standing: Standing) -> list[Answer]:
         """Give a follower everything; return what it answers."""
         shipment = Shipment(self.ask, self.disk, self.data_id, self.epochs, self.end)
-        join = shipment.receive(standing)
+        join = shipment.receive(standing, 0)
         assert join is not None
         answers = [told(following, join)]
-        shipment.receive(answers[0])
+        shipment.receive(answers[0], 0)
         for said in shipment.pull(self.end):
             answer = following.receive(1, said)
             answers += [answer] if answer is not None else []

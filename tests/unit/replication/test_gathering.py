@@ -14,7 +14,7 @@ def standing(
 ) -> Standing:
     if not offset:
         return Standing(node, 5, b"", (), BEFORE_ALL, 0, False)
-    epochs = (Beginning(3, Place(1, 100)),)
+    epochs = (Beginning(3, Place(1, 100), "a"),)
     return Standing(node, 5, data_id, epochs, Place(1, offset), offset, is_whole)
 
 

@@ -29,7 +29,7 @@ def journal() -> tuple[FaultyDisk, Journal]:
 def joined(journal: tuple[FaultyDisk, Journal]) -> Shipment:
     disk, written = journal
     ask = Ask("shop", "a", 1, False)
-    epochs = (Beginning(1, BEFORE_ALL),)
+    epochs = (Beginning(1, BEFORE_ALL, "a"),)
     shipment = Shipment(ask, disk, written.data_id, epochs, written.place)
     assert isinstance(shipment.receive(EMPTY, 10), Join)
     assert shipment.receive(Joined(0), 20) is None
