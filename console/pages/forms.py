@@ -214,8 +214,11 @@ async def submit(visit: Visit) -> Response:
     """Show what a form will do, or do it when that is confirmed."""
     found = _found(visit)
     given = await checked_form(visit)
-    is_confirmed = ("confirmed", "yes") in given
-    given = [(name, value) for name, value in given if name != "confirmed"]
+    is_confirmed, goes_back = ("confirmed", "yes") in given, ("back", "yes") in given
+    given = [(name, value) for name, value in given if name not in ("confirmed", "back")]
+    if goes_back:
+        # Not a link: what was given may be too long for a URL.
+        return _form_page(visit, found, given)
     try:
         asked = request_in(found, given)
     except ValueError as error:
@@ -224,7 +227,8 @@ async def submit(visit: Visit) -> Response:
     if not is_confirmed:
         return visit.page(
             "confirm.html", title=f"{found.way.command.capitalize()}?", found=found, given=given,
-            asked=asked, command=line, concerns=await _concerned(visit, asked),
+            said=said_in(fields_of(found), given), command=line,
+            concerns=await _concerned(visit, asked),
         )  # fmt: skip
     try:
         answer = await visit.broker.change(visit.identity, asked)
@@ -242,6 +246,22 @@ async def submit(visit: Visit) -> Response:
         notes=passed_over(answer), command=line, answer=answer, asked=asked,
         place=place_of(found.row),
     )  # fmt: skip
+
+
+def said_in(fields: list[Field], given: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the labels of the fields that differ from an empty form, and what they have."""
+    told: list[tuple[str, str]] = []
+    for field in fields:
+        texts = [value for name, value in given if name == field.name]
+        if field.widget == "check":
+            default, text = ("yes" if each else "no" for each in (field.default, "yes" in texts))
+        else:
+            default = str(field.default)
+            lines = _lines(texts if field.widget in ("lines", "choices") else texts[-1:])
+            text = ", ".join(lines)
+        if text not in ("", default):
+            told.append((field.label, text))
+    return told
 
 
 async def _concerned(visit: Visit, asked: dict[str, Any]) -> str:

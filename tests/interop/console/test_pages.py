@@ -19,7 +19,7 @@ from daybook.texts import moment
 from tests.interop.console.using import send
 from tests.interop.using import events
 from tests.support import nursery
-from tests.support.console import Browser, ConsoleProcess, Shown
+from tests.support.console import Browser, ConsoleProcess, Form, Shown
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -222,6 +222,14 @@ def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) 
     browser = visit("ada")
     made = browser.do("/b/data/do/queue/create", name="formed", max_consumers="3")
     assert "created queue 'formed'" in made.words
+    long = f"a = '{'x' * 9000}'"
+    given = {"name": "back", "max_consumers": "3", "exclusive": "yes", "filter": long}
+    asked = browser.submit(browser.get("/b/data/do/queue/create"), **given)
+    back = browser.submit(asked, back="yes")
+    assert back.status == 200
+    assert not back.error
+    assert given.items() <= Form(back.text).fields.items()
+    assert command_on(browser.submit(back)) == command_on(asked)
     assert "daybook queue create" in " ".join(command_on(made))
     send(broker, "formed", "x", "--count", "3")
     asked = browser.submit(browser.get("/b/data/do/queue/purge", queue="formed"))
@@ -553,6 +561,11 @@ def test_an_action_says_first_how_many_messages_it_concerns(
     assert f"2 messages of queue sized: {ids[1]}, {ids[2]}." in asked.words
     words = command_on(asked)
     assert [each for each in words if each in ids] == ids[1:]
+    assert "<dt>action" not in asked.text
+    assert f"queue sized message {ids[1]}, {ids[2]} The" in asked.words
+    back = browser.submit(asked, back="yes")
+    assert Form(back.text).fields["message"].split() == ids[1:]
+    assert command_on(browser.submit(back)) == words
     done = browser.submit(asked)
     assert "removed 2 messages" in done.words
     again = browser.do(f"/b/data/do/queue/remove?queue=sized&{chosen}")

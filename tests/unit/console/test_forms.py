@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.console.pages.forms import request_in
+from daybook.console.pages.forms import fields_of, request_in, said_in
 from daybook.server.administration.ways import way_of
 
 
@@ -24,3 +24,30 @@ def test_whole_numbers_as_people_write_them(text: str, number: int) -> None:
 def test_what_is_no_whole_number_is_said_so(text: str) -> None:
     with pytest.raises(ValueError, match="max-consumers must be a whole number, and is"):
         asked("max_consumers", text)
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "said"),
+    [
+        ("queue retry", "queue=DLQ filter=a='b' rate=", "queue: DLQ; filter: a='b'"),
+        ("queue remove", "queue=DLQ message=7 message=9", "queue: DLQ; message: 7, 9"),
+        (
+            "queue create",
+            "name=zz address= durable=yes enabled=yes max_consumers=3 exclusive=yes",
+            "name: zz; max-consumers: 3; exclusive: yes",
+        ),
+        (
+            "queue create",
+            "name=zz routing_type=multicast enabled=yes",
+            "name: zz; routing-type: multicast; durable: no",
+        ),
+    ],
+)
+def test_what_was_given_is_said_in_the_words_of_the_form(
+    command: str, given: str, said: str
+) -> None:
+    found = way_of(command)
+    assert found is not None
+    pairs = [(name, value) for name, _, value in (each.partition("=") for each in given.split())]
+    told = "; ".join(f"{label}: {text}" for label, text in said_in(fields_of(found), pairs))
+    assert told == said
