@@ -37,6 +37,8 @@ SIGNING: Final = (
     "history_from_lsn", "durable_lsn", "retention_trouble", "retention_held_back",
 )  # fmt: skip
 """What the status of a broker says about signatures, anchors and the archive."""
+PARTS: Final = ("newest", "sound", "reports")
+"""The parts of the page, and their templates, that the end of a check changes."""
 
 _streams: set[int] = set()
 
@@ -178,19 +180,25 @@ async def _manager(visit: Visit) -> str:
 
 
 async def live(visit: Visit) -> Response:
-    """Send the check that runs again whenever it is further (server-sent events)."""
+    """Send the check that runs again whenever it is further, and what is known when it is over
+    (server-sent events). `shown` is when the check began whose end the page shows already."""
     await visit.renew()
     if not visit.sees_history or len(_streams) >= STREAMS_MAX:
         return Response(status_code=204)
-    return StreamingResponse(_events(visit), media_type="text/event-stream")
+    return StreamingResponse(_events(visit, visit.number("shown")), media_type="text/event-stream")
 
 
-async def _events(visit: Visit) -> AsyncIterator[bytes]:
+async def _events(visit: Visit, shown: int) -> AsyncIterator[bytes]:
     jobs = visit.console.long_jobs
     _streams.add(id(visit))
     try:
         while True:
-            yield _event(visit)
+            job = jobs.of(visit.broker.name)
+            yield _event(visit, job)
+            ended = job.begun_us if job is not None and not job.is_running else shown
+            if ended != shown and (known := await _known(visit)):
+                yield known
+                shown = ended
             try:
                 async with asyncio.timeout(SILENCE_SECONDS), jobs.changed:
                     await jobs.changed.wait()
@@ -214,13 +222,26 @@ async def _still_sees(visit: Visit) -> bool:
     return visit.sees_history
 
 
-def _event(visit: Visit) -> bytes:
-    job = visit.console.long_jobs.of(visit.broker.name)
-    text = render(
-        "job.html", visit=visit, job=job, may=_seems_to_manage(visit), csrf=visit.session.csrf
-    )
+def _event(visit: Visit, job: LongJob | None) -> bytes:
+    may = _seems_to_manage(visit)
+    return _sent("job", visit=visit, job=job, may=may, csrf=visit.session.csrf)
+
+
+async def _known(visit: Visit) -> bytes:
+    """Return the parts of the page that a check changes when it is over; none of them if the
+    history cannot be read now: the stream asks again."""
+    try:
+        told = await visit.history("integrity")
+    except (ControlError, ConsoleError):
+        return b""
+    return b"".join(_sent(part, visit=visit, told=told) for part in PARTS)
+
+
+def _sent(part: str, **values: Any) -> bytes:
+    """Return the event with a part of the page."""
+    text = render(f"{part}.html", **values)
     lines = "\n".join(f"data: {line}" for line in text.splitlines())
-    return f"event: job\n{lines}\n\n".encode()
+    return f"event: {part}\n{lines}\n\n".encode()
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

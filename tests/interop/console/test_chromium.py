@@ -412,3 +412,22 @@ def test_a_check_shows_its_progress_and_its_end_by_itself(
         assert looking.is_visible("text=Check now")
         assert not page.complaints
         page.context.close()
+
+
+def test_the_end_of_a_check_renews_what_the_page_says(chromium: Any, tmp_path: Path) -> None:
+    data = history_without_broker(tmp_path)
+    with ConsoleProcess(tmp_path, "--data", str(data)) as console:
+        page = Page(chromium, console)
+        page.go(console.link)
+        looking = page.go("/b/data/integrity")
+        assert "No report says yet" in looking.inner_text("#content")
+        looking.fill("#verify-from", "7")
+        doing = page.context.new_page()
+        doing.goto(f"{console.url}/b/data/integrity")
+        doing.click("button:text-is('Verify')")
+        looking.wait_for_selector("text=Last verification")
+        looking.wait_for_selector("[aria-label=Reports] >> text=intact")
+        assert "No report says yet" not in looking.inner_text("#content")
+        assert looking.input_value("#verify-from") == "7", "forms stay as they are"
+        assert not page.complaints
+        page.context.close()

@@ -1,13 +1,15 @@
 """The page of the integrity of a broker, where a check ends while the page is made."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from daybook.console.brokers import NotRunning
-from daybook.console.pages.integrity import integrity
+from daybook.console.console_config import AskerError
+from daybook.console.pages.integrity import integrity, live
 
 
 def shown(job: SimpleNamespace | None, *, ends: bool) -> dict[str, Any]:
@@ -51,3 +53,54 @@ def test_reports_are_read_once_while_a_check_runs() -> None:
     page = shown(SimpleNamespace(is_running=True), ends=False)
     assert page["job"].is_running
     assert page["told"] == "read 1"
+
+
+def sent(*, running: bool, shown: int, busy: bool = False) -> list[str]:
+    """Return the names of the events that a page gets about a check that began at 7."""
+
+    async def history(name: str) -> dict[str, Any]:
+        if busy:
+            raise AskerError("too many ask")
+        return {"newest": [], "sound": None, "reports": []}
+
+    async def renew() -> None:
+        """Nothing is new."""
+
+    changed = asyncio.Condition()
+    job = SimpleNamespace(
+        is_running=running, begun_us=7, command="verify", by="ada", state="ended", text="cancelled",
+        total=0, percent=0,
+    )  # fmt: skip
+    visit: Any = SimpleNamespace(
+        history=history, renew=renew, url=str, sees_history=True, number=lambda name: shown,
+        identity=SimpleNamespace(is_operator=False, manages=False),
+        session=SimpleNamespace(csrf=""), broker=SimpleNamespace(name="data"),
+        console=SimpleNamespace(long_jobs=SimpleNamespace(of=lambda name: job, changed=changed)),
+    )  # fmt: skip
+
+    async def read() -> list[str]:
+        answer: Any = await live(visit)
+        stream = cast("AsyncGenerator[bytes]", answer.body_iterator)
+        texts = []
+        try:
+            async with asyncio.timeout(0.5):
+                async for text in stream:
+                    texts.append(text.decode())
+        except TimeoutError:
+            # It waits for a change.
+            await stream.aclose()
+        lines = "".join(texts).splitlines()
+        return [line.partition(": ")[2] for line in lines if line.startswith("event: ")]
+
+    return asyncio.run(read())
+
+
+def test_the_end_of_a_check_sends_the_parts_that_it_changes() -> None:
+    assert sent(running=False, shown=0) == ["job", "newest", "sound", "reports"]
+    assert sent(running=False, shown=3) == ["job", "newest", "sound", "reports"]
+
+
+def test_a_page_that_shows_the_end_already_gets_no_parts() -> None:
+    assert sent(running=True, shown=0) == ["job"]
+    assert sent(running=False, shown=7) == ["job"]
+    assert sent(running=False, shown=0, busy=True) == ["job"]
