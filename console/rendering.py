@@ -14,13 +14,19 @@ from markupsafe import Markup, escape
 
 from daybook.history.trail_drawing import between
 from daybook.server.administration.units import cell, heading, unit_of_setting
-from daybook.texts import moment, printable
+from daybook.texts import counted, moment, printable
 from daybook.version import VERSION
 
 FOLDER: Final = Path(__file__).resolve().parent
 SCALE: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 KIBI: Final = 1024
 SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+MENU: Final = (
+    ("queue create", "Create a queue"), ("address create", "Create an address"),
+    ("divert create", "Create a divert"), ("settings set", "Set settings"),
+)  # fmt: skip
+"""The commands whose forms are in the menu, and how they are called there."""
 
 
 def _final(value: Any) -> Any:
@@ -90,10 +96,12 @@ def _environment() -> Environment:
     )  # fmt: skip
     made.filters |= {
         "cell": cell, "size": size, "span": span, "when": when, "heading": heading, "body": body,
+        "counted": counted,
         "safe_text": safe_text, "second": second_of, "path": lambda text: quote(text, safe=""),
     }  # fmt: skip
     made.globals |= {
         "query": query, "version": VERSION, "between": between, "unit_of_setting": unit_of_setting,
+        "menu": MENU,
     }  # fmt: skip
     return made
 

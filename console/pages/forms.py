@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from daybook.client.control import ControlError, Unanswered
 from daybook.console.pages.lists import command, place_of
+from daybook.console.rendering import MENU
 from daybook.console.visits import (
     BAD_REQUEST,
     DIGITS_MAX,
@@ -38,11 +39,14 @@ from daybook.server.administration.ways import (
 )
 from daybook.texts import counted
 
+_FLAG: Final = re.compile(r"--[a-z][a-z-]*")
+_COMMAND: Final = re.compile(r"`(?:daybook )?([a-z][a-z -]*)`")
 _WHOLE: Final = re.compile(rf"[+-]?[0-9]{{1,{DIGITS_MAX}}}")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a form: its name, the widget that shows it, and what it may have."""
+    """A field of a form: its name, the widget that shows it, and what it may have; `flag` is its
+    option on the command line."""
 
     name: str
     widget: str
@@ -53,6 +57,7 @@ class Field(msgspec.Struct, frozen=True):
     is_required: bool = False
     least: int | None = None
     most: int | None = None
+    flag: str = ""
 
 
 def fields_of(found: Found) -> list[Field]:
@@ -85,7 +90,9 @@ def _field(name: str, kind: Any, mark: Mark) -> Field:
         widget = "choices" if get_origin(kind) is tuple else "choice"
     elif is_many(kind):
         widget = "lines"
-    return Field(name, widget, label, mark.doc, mark.choices, is_required=mark.is_required)
+    return Field(
+        name, widget, label, mark.doc, mark.choices, is_required=mark.is_required, flag=mark.flag
+    )
 
 
 def _attribute(attribute: Attribute, is_change: bool) -> Field:
@@ -97,6 +104,24 @@ def _attribute(attribute: Attribute, is_change: bool) -> Field:
         attribute.field, widget, attribute.key, attribute.doc, attribute.choices,
         "" if isinstance(default, tuple) else default, least=attribute.least,
     )  # fmt: skip
+
+
+def in_words_of_the_form(text: str, found: Found) -> str:
+    """Return a text that was written for the command line, with its options as the fields of a
+    form, and its commands as pages and buttons."""
+    labels = {field.flag: field.label for field in fields_of(found) if field.flag}
+    told = _FLAG.sub(lambda flag: f"'{labels[flag[0]]}'" if flag[0] in labels else flag[0], text)
+    return _COMMAND.sub(lambda words: _page_of(words[1]) or words[0], told)
+
+
+def _page_of(command: str) -> str:
+    """Return how people find a command here, "" for one that has no page."""
+    found = way_of(command) or way_of(f"queue {command}")
+    if found is None:
+        return ""
+    if found.way.table is not None:
+        return f"the page {found.tag.replace('-', ' ').capitalize()}"
+    return f"'{found.way.command.partition(' ')[2].replace('-', ' ')}'"
 
 
 def request_in(found: Found, given: list[tuple[str, str]]) -> dict[str, Any]:
@@ -123,7 +148,8 @@ def request_in(found: Found, given: list[tuple[str, str]]) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(whole)
     way = found.way
     if way.one_of and not any(told.get(each) for each in way.one_of):
-        raise ValueError(way.missing or f"one of {', '.join(way.one_of)} is needed")
+        missing = in_words_of_the_form(way.missing, found)
+        raise ValueError(missing or f"one of {', '.join(way.one_of)} is needed")
     if way.either and all(told.get(each) for each in way.either):
         raise ValueError(f"{' and '.join(way.either)} exclude each other")
     return told
@@ -204,10 +230,22 @@ def _form_page(
     for name, value in given:
         texts.setdefault(name, []).append(value)
     return visit.page(
-        "form.html", title=f"{found.way.command.capitalize()}", code=code, found=found,
+        "form.html", title=_title(found), code=code, found=found,
         fields=fields_of(found), texts=texts, why=why, place=place_of(found.row),
-        help=(found.way.doc or found.row.__doc__ or "").strip(),
+        help=in_words_of_the_form((found.way.doc or found.row.__doc__ or "").strip(), found),
     )  # fmt: skip
+
+
+def _title(found: Found) -> str:
+    """Return the title of a form: that of its place in the menu, if it is there."""
+    return dict(MENU).get(found.way.command, found.way.command.capitalize())
+
+
+def _sentence(found: Found, asked: dict[str, Any], answer: dict[str, Any]) -> str:
+    """Return what was done. What goes on is followed on a page, not by a command."""
+    way = found.way
+    begun = in_words_of_the_form(way.begun, found)
+    return done(msgspec.structs.replace(way, begun=begun), asked, answer)
 
 
 async def submit(visit: Visit) -> Response:
@@ -226,7 +264,7 @@ async def submit(visit: Visit) -> Response:
     line = command(visit, found.way, asked)
     if not is_confirmed:
         return visit.page(
-            "confirm.html", title=f"{found.way.command.capitalize()}?", found=found, given=given,
+            "confirm.html", title=f"{_title(found)}?", found=found, given=given,
             said=said_in(fields_of(found), given), command=line,
             concerns=await _concerned(visit, asked),
         )  # fmt: skip
@@ -240,9 +278,10 @@ async def submit(visit: Visit) -> Response:
             why += "; the console did not send the request"
         return _form_page(visit, found, given, why=why, code=status_of(error))
     if found.way.nothing and not answer["closed"]:
-        return _form_page(visit, found, given, why=found.way.nothing, code=BAD_REQUEST)
+        why = in_words_of_the_form(found.way.nothing, found)
+        return _form_page(visit, found, given, why=why, code=BAD_REQUEST)
     return visit.page(
-        "done.html", title="Done", sentence=done(found.way, asked, answer), found=found,
+        "done.html", title="Done", sentence=_sentence(found, asked, answer), found=found,
         notes=passed_over(answer), command=line, answer=answer, asked=asked,
         place=place_of(found.row),
     )  # fmt: skip

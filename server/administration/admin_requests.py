@@ -441,7 +441,7 @@ class QueueDrain(OnQueue, Request, frozen=True, tag="drain-queue"):
 
     As many as are there now, in their order. Each leaves its queue when the other broker has
     confirmed it; one that it does not take comes back. New messages are still balanced over all
-    shards. `daybook queue shards` and `daybook auto-link list` show how far it is; it ends when
+    shards. See `daybook queue shards` and `daybook auto-link list` for how far it is; it ends when
     nothing is left, or with the connection.
     """
 
@@ -451,7 +451,7 @@ class QueueDrain(OnQueue, Request, frozen=True, tag="drain-queue"):
         Way(
             "queue drain",
             "moving {messages} of queue '{queue}' to shard '{to}'",
-            missing="name the shard: --to SHARD",
+            missing="name the shard with --to",
         ),
     )
 

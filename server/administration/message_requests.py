@@ -192,9 +192,9 @@ class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
             The journal says where that was, whatever a message says of itself. Messages whose queue
             does not exist any more stay, and so do those for queues that you may not manage.
 
-            With --rate the broker sends them one after the other, in their order, and the command
-            does not wait: `queue retries` shows how far it is, and `queue stop-retry` ends it. It
-            also ends with the broker; the rest of the messages stays.
+            With --rate the broker sends them in the background, one by one, in their order: see
+            `queue retries` for how far it is, and `queue stop-retry` ends it. It also ends with the
+            broker; the rest of the messages stays.
             """,
             "rate",
             begun="sending messages of queue '{queue}' back, at most {rate}; `daybook queue"

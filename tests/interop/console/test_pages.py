@@ -222,6 +222,8 @@ def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) 
     browser = visit("ada")
     made = browser.do("/b/data/do/queue/create", name="formed", max_consumers="3")
     assert "created queue 'formed'" in made.words
+    assert "<h1>Create a queue</h1>" in browser.get("/b/data/do/queue/create").text
+    assert "<h1>Set settings</h1>" in browser.get("/b/data/do/settings/set").text
     long = f"a = '{'x' * 9000}'"
     given = {"name": "back", "max_consumers": "3", "exclusive": "yes", "filter": long}
     asked = browser.submit(browser.get("/b/data/do/queue/create"), **given)
@@ -525,7 +527,7 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     link = re.search(r'href="(/b/data/do/queue/retry[^"]*dying[^"]*)"', shown.text)
     assert link
     slow = browser.do(unescape(link[1]), rate="1/m")
-    assert "at most 1/m" in slow.words
+    assert "at most 1/m; the page Retries shows" in slow.words
     [row] = answer_of(["daybook", "queue", "retries", "--data", str(broker.data)])
     assert (row["queue"], row["state"], row["acted"]) == ("DLQ", "running", 1)
     assert row["by"].startswith("ada from 127.0.0.1:")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from daybook.console.pages.forms import fields_of, request_in, said_in
-from daybook.server.administration.ways import way_of
+from daybook.console.pages.forms import fields_of, in_words_of_the_form, request_in, said_in
+from daybook.server.administration.ways import every_way, way_of
 
 
 def asked(attribute: str, value: str) -> object:
@@ -51,3 +51,30 @@ def test_what_was_given_is_said_in_the_words_of_the_form(
     pairs = [(name, value) for name, _, value in (each.partition("=") for each in given.split())]
     told = "; ".join(f"{label}: {text}" for label, text in said_in(fields_of(found), pairs))
     assert told == said
+
+
+def test_no_text_of_a_form_has_words_of_the_command_line() -> None:
+    for found in every_way():
+        if found.way.done:
+            texts = (found.way.doc or found.row.__doc__, found.way.missing, found.way.begun)
+            # Attributes have an error of their own in forms.
+            for text in texts if found.way.command != "queue update" else texts[:1]:
+                said = in_words_of_the_form(text or "", found)
+                assert "--" not in said, found.way.command
+                assert "`" not in said, found.way.command
+
+
+def test_commands_are_said_as_pages_and_buttons() -> None:
+    found = way_of("queue retry")
+    assert found is not None
+    text = "With --rate: see `queue retries`, and `daybook queue stop-retry`; --other `nothing`"
+    assert in_words_of_the_form(text, found) == (
+        "With 'rate': see the page Retries, and 'stop retry'; --other `nothing`"
+    )
+
+
+def test_a_missing_choice_is_said_by_its_fields() -> None:
+    found = way_of("queue remove")
+    assert found is not None
+    with pytest.raises(ValueError, match="choose messages with 'filter' or 'message', or purge"):
+        request_in(found, [("queue", "q")])
