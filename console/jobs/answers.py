@@ -92,6 +92,9 @@ def _asked(directory: str, sql: str) -> Iterator[Answer]:
             asking.answer(sql) as found,
         ):
             yield found
+    except SqlError as error:
+        # A page has no options of the command line.
+        raise SqlError(error.text) from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise SqlError(explained(error)) from error
     except RecursionError:

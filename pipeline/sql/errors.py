@@ -13,7 +13,12 @@ _CUT: Final = "..."
 
 
 class SqlError(DaybookError):
-    """A query that cannot be run; the text says why, and where it is wrong."""
+    """A query that cannot be run; `text` says why, and where it is wrong. `options` are those of
+    the command line that do what was wanted."""
+
+    def __init__(self, text: str, *, options: str = "") -> None:
+        super().__init__(text + options)
+        self.text: Final = text
 
 
 def explained(error: Exception, lines_before: int = 0) -> str:

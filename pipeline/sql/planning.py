@@ -93,7 +93,8 @@ class Catalog:
         if kind != "SELECT":
             raise SqlError(
                 f"{kind} is not possible: history can be read, not changed; SELECT, WITH, FROM, "
-                "VALUES, DESCRIBE and SUMMARIZE are possible" + _INSTEAD.get(kind, "")
+                "VALUES, DESCRIBE and SUMMARIZE are possible" + _INSTEAD.get(kind, ""),
+                options=_OPTIONS.get(kind, ""),
             )
         question = statements[0].query.strip().rstrip(";")
         self._fence.check(question)
@@ -141,10 +142,13 @@ class Catalog:
         self.close()
 
 
-_INSTEAD: Final = {
+_OPTIONS: Final = {
     "COPY": "; --format and --output write the result to a file",
     "EXPORT": "; --format and --output write the result to a file",
     "ATTACH": "; --parquet and --archive add more history",
+}
+"""Options of the command line instead of some statements."""
+_INSTEAD: Final = {
     "CREATE": "; name parts of a query with WITH name AS (SELECT ...)",
     "MULTI": "; write a PIVOT as sums: count(*) FILTER (WHERE kind = 'Routed')",
 }

@@ -81,6 +81,11 @@ def test_the_answer_is_that_of_the_command(visit: Visit) -> None:
         for line in lines
     ] == rows
     one = browser.get("/b/data/sql", q="SELECT 1 AS one")
+    assert " 1 row." in one.words
+    for statement in ("COPY events TO '/tmp/x'", "EXPORT DATABASE '/tmp/x'", "ATTACH 'x'"):
+        words = browser.get("/b/data/sql", q=statement).words
+        assert "SUMMARIZE are possible" in words
+        assert not re.search("--(output|parquet)", words)
     assert json.loads(run_in_a_shell(one, "--format", "jsonl")) == {"one": 1}
     assert answer_on(visit("rea").get("/b/data/sql", q="SELECT 1 AS one")) == [["1"]]
 
