@@ -515,6 +515,8 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     assert 'value="DLQ"' in asked.text
     shown = browser.get("/b/data/dead-letters", queue="DLQ", by="queue")
     assert '<svg class="bars"' in shown.text
+    assert not re.search(r"Deaths by hour , (.*) to \1 UTC", shown.words)
+    assert re.search(r"Deaths by hour , [\d-]+T?[ \d:]+(to .*)?UTC", shown.words)
     hours = browser.get("/b/data/dead-letters", queue="DLQ", by="hour")
     periods = answer_of(command_on(hours))["groups"]
     assert all(each["hour"] in hours.words for each in periods if each["hour"])
