@@ -40,6 +40,8 @@ LEADING: Final = {
     "connection": "list/links?connection=", "connector": "list/auto-links?connector=",
 }  # fmt: skip
 """Columns whose values lead to a page, and the beginning of its URL."""
+OWN_PAGES: Final = frozenset({"queue", "address"})
+"""Requests about one object, which has a page of its own; a list of it needs its name."""
 OF_QUEUES: Final = (
     "queue pause", "queue resume", "queue purge", "queue release", "queue deliver-scheduled",
     "queue retry", "queue stop-retry", "queue move", "queue copy", "queue expire", "queue remove",
@@ -66,7 +68,7 @@ def request_of(row: type[Request], given: Mapping[str, str]) -> dict[str, Any]:
 
 async def list_page(visit: Visit) -> Response:
     """Show the rows of a request."""
-    found = _list_of(visit.request.path_params["tag"])
+    found = _list_of(visit.request.path_params["tag"], visit.query)
     row, way = found.row, found.way
     assert way.table is not None
     fields = {field.name for field in msgspec.structs.fields(row)}
@@ -89,9 +91,11 @@ async def list_page(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-def _list_of(tag: str) -> Found:
+def _list_of(tag: str, given: Mapping[str, str]) -> Found:
     for found in every_way():
         if found.tag == tag and found.way.table is not None:
+            if tag in OWN_PAGES and not given.get(tag):
+                break
             return found
     raise Refused(NOT_FOUND, f"there is no list '{tag[:40]}'; the navigation has all")
 

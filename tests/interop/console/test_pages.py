@@ -259,6 +259,10 @@ def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) 
     assert "is not KEY=VALUE" in shown.error
     shown = browser.submit(browser.get("/b/data/do/queue/remove"), queue="formed", message="x")
     assert shown.error == "message must be a whole number"
+    for tag in ("queue", "address", "nothing"):
+        shown = browser.get(f"/b/data/list/{tag}")
+        assert shown.status == 404
+        assert f"there is no list '{tag}'" in shown.error
     assert browser.get("/b/data/list/links", connection="x").error.startswith("connection must be")
     wait_for(lambda: _newest_by(broker).startswith("ada from 127.0.0.1:"), "the record")
 
