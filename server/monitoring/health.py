@@ -56,13 +56,14 @@ class Problem(msgspec.Struct, frozen=True):
     """A problem: its exit code and a sentence. The code 0 is that of a warning.
 
     `kind` is one of KINDS; `unready` says why no messages are accepted because of it, "" if they
-    are.
+    are. `queues` are those that the sentence names.
     """
 
     code: int
     text: str
     kind: str = ""
     unready: str = ""
+    queues: tuple[str, ...] = ()
 
     @property
     def runbook(self) -> str:
@@ -98,8 +99,7 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
         text = f"the journal is damaged: {status['journal_damage']}"
         found.append(Problem(EXIT_WRONG, text, "journal", "the journal is damaged"))
     found += [
-        Problem(EXIT_WRONG, f"queue {each['queue']} cannot be read: {each['why']}", "queue")
-        for each in status.get("queues_unreadable", [])
+        _unreadable(each["queue"], each["why"]) for each in status.get("queues_unreadable", [])
     ]
     behind = status.get("unindexed_bytes", 0)
     if behind > BEHIND_SHARE * status.get("max_unindexed_bytes", behind or 1):
@@ -117,7 +117,8 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
         if each["trouble"]
     ]
     if (paused := status.get("queues_paused", {})).get("count"):
-        found.append(Problem(EXIT_WARNING, _paused(paused), "paused"))
+        names = tuple(each["queue"] for each in paused["queues"][:NAMED_MAX])
+        found.append(Problem(EXIT_WARNING, _paused(paused), "paused", queues=names))
     if troubled := status.get("connectors_in_trouble"):
         found.append(Problem(EXIT_WARNING, _down(troubled), "connector"))
     found += [
@@ -132,6 +133,12 @@ def cluster_problems(cluster: Mapping[str, Any]) -> list[Problem]:
     """Return the problems of a cluster, from the status of a node; warnings, since a restart of
     this node would not help."""
     return [Problem(EXIT_WARNING, text, "cluster") for text in cluster_troubles(cluster)]
+
+
+def _unreadable(queue: str, why: str) -> Problem:
+    """Describe a queue that cannot be read."""
+    text = f"queue {queue} cannot be read: {why}"
+    return Problem(EXIT_WRONG, text, "queue", queues=(queue,))
 
 
 def _failing(name: str, trouble: str) -> Problem:

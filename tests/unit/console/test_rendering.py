@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from daybook.console.rendering import render, span
-from daybook.server.monitoring.health import Problem
+from daybook.server.monitoring.health import Problem, problems
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,16 @@ def test_a_problem_leads_to_its_runbook(docs: str, shown: str) -> None:
         full_in=None, sampled=None, age=0.0, trouble="",
     )  # fmt: skip
     assert f"the disk is full: 3 MiB <small>{shown}</small>" in page
+
+
+def test_a_problem_leads_to_the_queues_that_it_names() -> None:
+    paused = {"queue": "a&b", "address": "a&b", "messages": 2, "paused": "queue"}
+    status = {"running": True, "queues_paused": {"count": 1, "queues": [paused]}}
+    console = SimpleNamespace(config=SimpleNamespace(docs=""))
+    page = render(
+        "figures.html", visit=SimpleNamespace(console=console, url=lambda path: f"/b/x/{path}"),
+        status={"running": True}, counts=(), problems=[], warnings=problems(status), newest={},
+        at=0, full_in=None, sampled=None, age=0.0, trouble="",
+    )  # fmt: skip
+    assert 'queue a&amp;b is paused, and 2 messages wait in it (see <a href="/b/x/queue' in page
+    assert '?queue=a%26b">a&amp;b</a>)' in page
