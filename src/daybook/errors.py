@@ -71,6 +71,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         LinkRefused                 replication.links
         RecordDamaged               replication.record
         OtherHistory                replication.replica_files
+        CannotListen                replication.runner
         WireDamage                  replication.wire
         TomlError                   server.config_keys.toml_source
             TomlMissing             server.config_keys.toml_source

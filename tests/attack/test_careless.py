@@ -33,7 +33,7 @@ def test_far_heart_beats_leave_no_memory_behind(beside: Beside, scale: int) -> N
             wait_for(lambda: status(broker)["connections"] == 1, "their ends")
         return (broker.rss_bytes() - before) / count
 
-    # What a connection leaves behind grows each time; all else that takes memory does not.
+    # The remains of a connection grow each time; all else that takes memory does not.
     assert any(bytes_for_each() < 1800 for _ in range(3))
 
 

@@ -1,4 +1,4 @@
-"""What a follower gets, and for how long it keeps the leader's segments."""
+"""The blocks that a follower gets, and for how long it keeps the leader's segments."""
 
 import pytest
 
