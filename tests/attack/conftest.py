@@ -19,7 +19,7 @@ OWN_INTERPRETER: Final = ("test_descriptors", "test_memory")
 
 
 CLOCK_SAYS: Final = "beside the attack; alone"
-"""What `Beside` says when a round took too long."""
+"""The words of `Beside` for a round that took too long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -75,7 +75,7 @@ def looks_at_no_lease() -> None:
 
 
 def fences_nobody() -> None:
-    """Nodes follow whoever asked last, and who leads continues, whatever the lease, the number of
+    """Nodes follow the one that asked last, and a leader continues, whatever the lease, the number of
     followers and newer epochs say."""
 
     def _promise(self: Following, peer: int, said: Ask) -> Standing:

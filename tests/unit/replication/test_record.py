@@ -1,4 +1,4 @@
-"""Changes of what a node may never forget, made by two threads at once."""
+"""Changes of the promises of a node, made by two threads at once."""
 
 from collections.abc import Callable
 from pathlib import Path
