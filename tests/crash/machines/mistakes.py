@@ -75,8 +75,8 @@ def looks_at_no_lease() -> None:
 
 
 def fences_nobody() -> None:
-    """Nodes follow the one that asked last, and a leader continues, whatever the lease, the number of
-    followers and newer epochs say."""
+    """Nodes follow the one that asked last, and a leader continues, whatever the lease, the number
+    of followers and newer epochs say."""
 
     def _promise(self: Following, peer: int, said: Ask) -> Standing:
         if said.epoch > self.record.record.promised:

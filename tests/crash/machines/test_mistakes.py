@@ -44,7 +44,7 @@ FOUND: Final[dict[str, tuple[tuple[str, ...], Callable[[Bad], None], str]]] = {
         ("looks_at_no_lease",), wake_broker_before_its_node, "came after|came back|came again",
     ),
     "no fencing": (
-        # Two lead for ever, and the events of one of them are nowhere else.
+        # Two lead without an end, and the events of one of them are nowhere else.
         ("fences_nobody",), isolate_leader,
         "not in the journal|came back|came after|came again|waited in vain for the followers",
     ),
