@@ -21,7 +21,7 @@ from tests.support.arbiters.etcd_process import ETCD, MISSING
 from tests.support.compiled import replaces_parts
 
 PATIENCE_SECONDS: Final = 60.0
-TRIES: Final = 3
+TRIES: Final = 6
 """A mistake does harm only in some rounds: when the leader confirms at the right moment."""
 
 pytestmark = [
@@ -44,9 +44,9 @@ FOUND: Final[dict[str, tuple[tuple[str, ...], Callable[[Bad], None], str]]] = {
         ("looks_at_no_lease",), wake_broker_before_its_node, "came after|came back|came again",
     ),
     "no fencing": (
-        # Two lead without an end, and the events of one of them are nowhere else.
+        # Two lead without an end, the events of one of them are nowhere else, and clients wait.
         ("fences_nobody",), isolate_leader,
-        "not in the journal|came back|came after|came again|waited in vain for the followers",
+        "not in the journal|came back|came after|came again|waited in vain",
     ),
     "tail kept": (("keeps_its_tail",), isolate_leader, "waited in vain for the followers"),
 }  # fmt: skip
