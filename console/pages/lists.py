@@ -42,6 +42,8 @@ LEADING: Final = {
 """Columns whose values lead to a page, and the beginning of its URL."""
 OWN_PAGES: Final = frozenset({"queue", "address"})
 """Requests about one object, which has a page of its own; a list of it needs its name."""
+PRESSING: Final = ("ready", "bytes", "oldest_ready", "oldest_ready_since")
+"""Columns that a list shows first, after the names, so that no window cuts them off."""
 OF_QUEUES: Final = (
     "queue pause", "queue resume", "queue purge", "queue release", "queue deliver-scheduled",
     "queue retry", "queue stop-retry", "queue move", "queue copy", "queue expire", "queue remove",
@@ -101,7 +103,13 @@ def _list_of(tag: str, given: Mapping[str, str]) -> Found:
 
 
 def _columns(table: Table) -> tuple[str, ...]:
-    return (*table.columns, *table.more)
+    """Return the columns as a list shows them: names, what is pressing, and the rest."""
+    every = (*table.columns, *table.more)
+    if PRESSING[0] not in every:
+        return every
+    names = every[: every.index(PRESSING[0])]
+    pressing = tuple(each for each in PRESSING if each in every)
+    return (*names, *pressing, *(each for each in every if each not in names + pressing))
 
 
 def _sorts(marks: Mapping[str, Any]) -> tuple[str, ...]:

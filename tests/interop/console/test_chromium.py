@@ -16,8 +16,9 @@ from daybook.history.reports.report import AUDIT, Finding, Report, Table
 from daybook.history.reports.report_files import keep
 from tests.interop.console.using import history_without_broker, make_hang, send
 from tests.interop.hardships.test_full_at_start import fill_up
+from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess
-from tests.support.process import BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.interop
@@ -184,6 +185,40 @@ def test_no_page_is_wider_than_its_window(
             shown = page.go("/b/data" + path.format(message=message))
             needed = shown.evaluate("document.documentElement.scrollWidth")
             assert needed <= width, (path, width, needed)
+        assert not page.complaints
+        page.context.close()
+
+
+def _in_view(shown: Any, selector: str) -> bool:
+    """Whether the whole of an element is in the window, and nothing that scrolls cuts it off."""
+    found: bool = shown.locator(selector).first.evaluate(
+        "each => { const box = each.getBoundingClientRect();"
+        " const frame = each.closest('.scroll').getBoundingClientRect();"
+        " return box.width > 0 && box.left >= frame.left && box.right <= frame.right + 1; }"
+    )
+    return found
+
+
+def test_what_matters_is_in_view_however_long_names_are(
+    chromium: Any, console: ConsoleProcess, broker: BrokerProcess
+) -> None:
+    browser = Browser(console)
+    browser.log_in("ada", "ada")
+    browser.do("/b/data/do/settings/set", match="cut", values="max-delivery-attempts=1")
+    send(broker, "cut." + "long-name." * 20 + "z" * 60, "x")
+    send(broker, "cut", "x")
+    url = f"stomp://ada:ada@127.0.0.1:{broker.port}"
+    nursery.run([DAYBOOK, "receive", "cut", "--reject", "--count", "1", "--url", url], check=True)
+    for width in (360, 1280):
+        page = Page(chromium, console, viewport={"width": width, "height": 800})
+        page.log_in("ada")
+        shown = page.go("/b/data/dead-letters?queue=DLQ&by=error")
+        for act in ("messages", "retry", "move", "remove"):
+            assert _in_view(shown, f"td.acts >> a:text-is('{act}')"), (width, act)
+        shown = page.go("/b/data/list/queues?search=cut.long")
+        headings = ("ready",) if width < 400 else ("ready", "bytes", "oldest ready")
+        for heading in headings:
+            assert _in_view(shown, f"th:has-text('{heading}')"), (width, heading)
         assert not page.complaints
         page.context.close()
 
