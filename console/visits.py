@@ -53,6 +53,26 @@ def status_of(error: ControlError) -> int:
     return UNAVAILABLE if is_silent(error) else STATUSES.get(error.code, BAD_REQUEST)
 
 
+def failure(error: ConsoleError | ControlError) -> tuple[int, str]:
+    """Return the status of HTTP and the words for an error."""
+    if isinstance(error, NotRunning):
+        return UNAVAILABLE, f"{error}; start it with `daybook serve`"
+    if isinstance(error, ControlError):
+        return status_of(error), str(error)
+    if isinstance(error, Refused):
+        return error.status, str(error)
+    return BAD_REQUEST if isinstance(error, AskerError) else UNAVAILABLE, str(error)
+
+
+def mistake(error: ConsoleError | ControlError) -> str:
+    """Return the words for what the asker typed wrong, to be shown beside the form. Raises any
+    other error again."""
+    status, text = failure(error)
+    if status != BAD_REQUEST:
+        raise error
+    return text
+
+
 class Refused(ConsoleError):
     """A request of a browser is refused; `status` is that of HTTP."""
 
@@ -265,8 +285,12 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
         console: Console, request: Request, session: Session, broker: Broker
     ) -> Response:
         visit = Visit(console, request, session, broker)
-        await visit.learn()
-        return await page(visit)
+        try:
+            await visit.learn()
+            return await page(visit)
+        except (ConsoleError, ControlError) as error:
+            status, text = failure(error)
+            return visit.page("refused.html", title="Not possible", code=status, text=text)
 
     return serve
 
@@ -275,19 +299,10 @@ async def answered(
     console: Console, request: Request, work: Callable[[], Awaitable[Response]]
 ) -> Response:
     """Return the response of a page, or a page about the error."""
-    status, text = UNAVAILABLE, ""
     try:
         return await work()
-    except Refused as error:
-        status, text = error.status, str(error)
-    except NotRunning as error:
-        text = f"{error}; start it with `daybook serve`"
-    except ControlError as error:
-        status, text = status_of(error), str(error)
-    except AskerError as error:
-        status, text = BAD_REQUEST, str(error)
-    except ConsoleError as error:
-        text = str(error)
+    except (ConsoleError, ControlError) as error:
+        status, text = failure(error)
     values = {"theme": request.cookies.get(THEME, ""), "brokers": console.brokers}
     return HTMLResponse(
         render("error.html", title="Not possible", text=text, status=status, **values), status

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from daybook.client.control import ControlError
+from daybook.console.console_config import ConsoleError
 from daybook.console.pages.lists import command_of
-from daybook.console.visits import Page, Visit
+from daybook.console.visits import BAD_REQUEST, Page, Visit, mistake
 from daybook.engine.names.names import plain
 from daybook.server.administration.bodies import forms_of
 from daybook.server.administration.ways import way_of
@@ -24,10 +26,19 @@ async def messages(visit: Visit) -> Response:
         "do": "browse", "queue": name, "offset": visit.number("offset"), "limit": ROWS,
         "filter": visit.query.get("filter", ""),
     }  # fmt: skip
-    answer = await visit.look(asked)
+    wrong = ""
+    try:
+        answer = await visit.look(asked)
+    except (ConsoleError, ControlError) as error:
+        if not asked["filter"]:
+            raise
+        wrong = mistake(error)
+        answer = {"messages": [], "in_queue": None}
     return visit.page(
         "messages.html", title=f"Messages of {plain(name)}", queue=name, answer=answer,
-        asked=asked, command=_command(visit, asked), offered=await _offered(visit, name),
+        asked=asked, wrong=wrong, code=BAD_REQUEST if wrong else 200,
+        command="" if wrong else _command(visit, asked),
+        offered=[] if wrong else await _offered(visit, name),
     )  # fmt: skip
 
 

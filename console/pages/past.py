@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
+from daybook.client.control import ControlError
+from daybook.console.console_config import ConsoleError
 from daybook.console.rendering import query
-from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
+from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit, mistake
 from daybook.history.differences import KEYS
 from daybook.times import parse_time
 
@@ -19,6 +21,11 @@ STEPS: Final = 1000
 
 async def past(visit: Visit) -> Response:
     """Show the whole span of the history, with its marks."""
+    return await _shown(visit)
+
+
+async def _shown(visit: Visit, wrong: str = "") -> Response:
+    """Return the page; `wrong` is the mistake in what was typed into it."""
     span = await visit.history("span")
     moment = None
     if visit.at:
@@ -26,7 +33,8 @@ async def past(visit: Visit) -> Response:
     at = moment or span["last"]
     marks = span["marks"]
     return visit.page(
-        "past.html", title="Time machine", span=span, moment=moment,
+        "past.html", title="Time machine", span=span, moment=moment, wrong=wrong,
+        code=BAD_REQUEST if wrong else 200, typed=visit.query if wrong else {},
         slider=slider_of(span, at["time"]) if at else None,
         mark_before=next((each for each in marks if at and each["lsn"] < at["lsn"]), None),
         mark_after=next((each for each in reversed(marks) if at and each["lsn"] > at["lsn"]), None),
@@ -36,6 +44,13 @@ async def past(visit: Visit) -> Response:
 
 async def go(visit: Visit) -> Response:
     """Lead to the event of a moment: an LSN, a time, or a place on the slider."""
+    try:
+        return await _led(visit)
+    except (ConsoleError, ControlError) as error:
+        return await _shown(visit, mistake(error))
+
+
+async def _led(visit: Visit) -> Response:
     lsn, text = visit.number("lsn"), visit.query.get("time", "")
     place = visit.number("place")
     arguments: dict[str, Any] = {"lsn": lsn}

@@ -507,6 +507,31 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, why: str) -
     assert "Traceback" not in done.stderr
 
 
+def test_a_mistake_keeps_the_menu_and_what_was_typed(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "typed", "x")
+    browser = visit("ada")
+    for query in ({}, {"at": 9_999_999}):
+        gone = browser.get("/b/data/queue", queue="nowhere", **query)
+        assert gone.status in (400, 404)
+        assert gone.error
+        assert 'href="/b/data/list/queues' in gone.text
+    wrong = browser.get("/b/data/messages", queue="typed", filter="order = 1 AN")
+    assert wrong.status == 400
+    assert "the filter is wrong" in wrong.error
+    assert 'name="filter" value="order = 1 AN"' in wrong.text
+    assert "There are none" not in wrong.words
+    [last] = events(broker, "Routed")[-1:] or [{"lsn": 9}]
+    before = browser.get("/b/data/messages", queue="typed", filter="a =", at=last["lsn"])
+    assert before.status == 400
+    assert 'name="filter" value="a ="' in before.text
+    for name, text in (("time", "someday"), ("time", "1900-01-01"), ("lsn", "many")):
+        shown = browser.get("/b/data/go", **{name: text})
+        assert shown.status == 400
+        assert shown.error
+        assert f'value="{text}"' in shown.text
+        assert 'href="/b/data/past?at=' in shown.text
+
+
 def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
     browser.do("/b/data/do/settings/set", match="dying", values="max-delivery-attempts=1")
