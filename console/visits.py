@@ -7,6 +7,7 @@ know a single page.
 
 import asyncio
 import shlex
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote
@@ -95,6 +96,7 @@ class Visit:
         self.query: Final = request.query_params
         self.at: Final = _number(self.query.get("at", "0"), "at")
         self.is_running = True
+        self.now: Final = time.time_ns() // 1000
         self.commands: frozenset[str] | None = None
         self.shown_lsn = 0
 

@@ -142,13 +142,17 @@ function renewal() {
     if (on && !document.hidden) timer = setTimeout(renew, pause);
   };
   const renew = async () => {
+    let trouble = "";
     try {
       const answer = await fetch(location.href, { headers: { "x-renews": "yes" } });
-      pause = answer.ok ? RENEW_MS : Math.min(2 * pause, RENEW_MS_MAX);
-      if (answer.ok) on = replaced(await answer.text()) && on;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (answer.ok) on = replaced(page) && on;
+      else trouble = page.querySelector("[role=alert]")?.textContent || `status ${answer.status}`;
     } catch {
-      pause = Math.min(2 * pause, RENEW_MS_MAX);
+      trouble = "the console does not answer";
     }
+    pause = trouble ? Math.min(2 * pause, RENEW_MS_MAX) : RENEW_MS;
+    if (trouble) warn(trouble);
     show();
     wait();
   };
@@ -164,10 +168,18 @@ function renewal() {
   wait();
 }
 
+// Says above the parts of a page why there are no newer ones.
+function warn(trouble) {
+  const said = document.createElement("p");
+  said.className = "wrong";
+  said.setAttribute("role", "alert");
+  said.textContent = `${trouble}. What is below is older.`;
+  document.querySelector("[data-live=state]").replaceChildren(said);
+}
+
 // Replaces the parts of this page by those of a newer one; returns whether that has any: a page for
 // the login has none. A part with the focus stays, so that nobody loses the place.
-function replaced(text) {
-  const page = new DOMParser().parseFromString(text, "text/html");
+function replaced(page) {
   if (!page.querySelector("[data-live]")) return false;
   for (const part of document.querySelectorAll("[data-live]")) {
     const newer = page.querySelector(`[data-live="${part.dataset.live}"]`);

@@ -362,6 +362,22 @@ def test_a_page_says_that_the_broker_hangs_and_goes_on(watched: Watched, chromiu
     shown.wait_for_selector("text=No problems")
 
 
+def test_a_list_says_that_the_broker_hangs_and_that_it_is_gone(watched: Watched) -> None:
+    shown = watched.page.go("/b/data/list/connections")
+    shown.wait_for_selector("text=As of")
+    watched.broker.send_signal(signal.SIGSTOP)
+    shown.wait_for_selector("[data-live=state] >> text=did not answer")
+    shown.wait_for_selector("[data-live=age].wrong >> text=s ago")
+    watched.broker.cut_power()
+    # The pause between looks may have grown.
+    shown.wait_for_selector("[data-live=state] >> text=No broker runs", timeout=3 * TEXT_MS)
+    shown.wait_for_selector("[data-live=age]:not(.wrong) >> text=s ago")
+    watched.broker.start()
+    shown.wait_for_selector("[data-live=state]:not(:has(p))", state="attached")
+    watched.console.process.kill()
+    shown.wait_for_selector("[data-live=state] >> text=the console does not answer")
+
+
 def test_a_page_says_that_the_disk_is_full_and_goes_on(
     chromium: Any, tmp_path: Path, disk: Path
 ) -> None:
