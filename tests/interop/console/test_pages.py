@@ -336,6 +336,8 @@ def test_the_past_does_not_know_what_no_event_has(broker: BrokerProcess, visit: 
 
 def test_a_moment_ends_what_is_shown(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
+    send(broker, "moments", "x", "--count", "6")
+    wait_for(lambda: len(events(broker, "Routed")) >= 6, "six events at least")
     shown = browser.get("/b/data/events", at=5)
     assert max(each["lsn"] for each in answer_of(command_on(shown))) == 5
     assert ">6<" not in shown.text
