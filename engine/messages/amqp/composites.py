@@ -24,7 +24,6 @@ from daybook.engine.messages.amqp.writer import (
     list_of,
     of_type,
     section_of,
-    type_of,
 )
 
 
@@ -210,8 +209,7 @@ class Composites:
             return of_type(kind.primitive, kind.wraps(value) if kind.wraps else value)
         if kind.provides or not kind.primitives:
             return self.encoded(value)
-        name = "ulong" if isinstance(value, int) else type_of(value)
-        return of_type(name, value)
+        return of_type("ulong", value) if isinstance(value, int) else encoded(value)
 
 
 def _text(row: Composite, field: Field, key: Any) -> str:
