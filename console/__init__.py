@@ -15,6 +15,8 @@ Modules:
 - `files`: The files of the console that everybody may have: scripts, styles, and the icon.
 - `hosts`: The names by which browsers may ask for the console.
 - `jobs`: Work on history, in processes of its own with limits of time and memory.
+- `menu`: The menu of a broker: its pages in groups, those that who looks may see, and that have
+  something to show.
 - `pages`: The pages: what each asks for, and the template that shows it.
 - `rendering`: Templates, and how values are shown: everything is escaped, and nothing is trusted
   (ADR 112).

@@ -19,6 +19,7 @@ from daybook.client.control import ControlError
 from daybook.console.brokers import Answer, Broker, Identity, NotRunning
 from daybook.console.console import Console
 from daybook.console.console_config import AskerError, ConsoleError
+from daybook.console.menu import EVERYBODY, MANAGES, READS, SEES, groups_of
 from daybook.console.rendering import render
 from daybook.console.sessions import Session
 
@@ -110,6 +111,17 @@ class Visit:
         """Whether the history of this broker is there, and may be seen."""
         has_right = self.identity.is_operator or self.identity.sees
         return self.broker.directory is not None and has_right
+
+    def _rights(self) -> set[str]:
+        """Return what the user may see, for the menu. Of a user of a broker on another machine
+        that is not known here: lists are offered, and the broker decides."""
+        identity = self.identity
+        sees_all = bool(self.broker.url) or identity.is_operator
+        rights = {
+            EVERYBODY: True, SEES: sees_all or identity.sees,
+            MANAGES: sees_all or identity.manages, READS: self.sees_history,
+        }  # fmt: skip
+        return {right for right, has_it in rights.items() if has_it}
 
     def number(self, name: str, default: int = 0) -> int:
         """Return a number of the query. Raises Refused."""
@@ -207,6 +219,7 @@ class Visit:
             template, title=title, visit=self, broker=self.broker, identity=self.identity,
             at=self.at, csrf=self.session.csrf, theme=self.request.cookies.get(THEME, ""),
             brokers=self.console.brokers, here=self.request.url.path,
+            pages=groups_of(self._rights(), is_live=self.is_live),
             whole=self.request.url.path + _tail(self.request), **values,
         )  # fmt: skip
         return HTMLResponse(text, code)

@@ -14,6 +14,7 @@ from daybook.engine.facts import details, events
 from daybook.engine.facts.events import BODY_OMITTED, FLAGS, FORMAT, KIND, LARGE, MESSAGE
 from daybook.engine.facts.kinds import WITH_CHUNKS
 from daybook.engine.queues.queue import StoreError
+from daybook.errors import DaybookError
 from daybook.history.catalogs import NotCatalogued
 from daybook.history.event_finder import EventFinder
 from daybook.history.scan import Event, Picker
@@ -27,8 +28,14 @@ PIECE_BYTES: Final = 1 << 20
 _SPECIAL: Final = frozenset(b"\\\n\r:")
 
 
+class LeftOutError(DaybookError):
+    """A part of messages was left out of an export; the text says which."""
+
+
 class WithHeader:
     """A header with a value; of repeated names the first one counts."""
+
+    part = "headers"
 
     def __init__(self, name: str, value: str) -> None:
         self._name: Final = name
@@ -62,6 +69,8 @@ class WithHeader:
 
 class WithBody:
     """A body of this SHA-256, and of so many bytes if that is known."""
+
+    part = "bodies"
 
     def __init__(self, disk: Disk, sha256: bytes, size: int | None = None) -> None:
         self._disk: Final = disk
@@ -110,6 +119,18 @@ def _is_text(raw: bytes) -> bool:
         return bool(raw.decode()) or not raw
     except UnicodeDecodeError:
         return False
+
+
+def check_is_there(directory: Path, contents: WithHeader | WithBody) -> None:
+    """Check that messages of a data directory have what they are sought by. Raises LeftOutError,
+    ExportError and OSError."""
+    from daybook.recovery.signing.export_proof import redacted_in  # noqa: PLC0415 (slow to import)
+
+    redacted = redacted_in(directory)
+    if contents.part in redacted.parts and not redacted.shown:
+        raise LeftOutError(
+            f"{contents.part} were left out of this export, so no message is found by them"
+        )
 
 
 def found_messages(finder: EventFinder, contents: Contents) -> Iterator[int]:

@@ -5,6 +5,7 @@ event, so that a story that begins in the middle has all names. From the history
 with such events are read, where footers show which these are.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import partial
@@ -31,6 +32,7 @@ from daybook.engine.facts.kinds import NAMING_DIRECT, OF_LINKS, TOPOLOGY
 from daybook.history.event_finder import EventFinder
 from daybook.history.forwards import AtDirect, address_of
 from daybook.history.initial_state import EVERYTHING, beginning
+from daybook.history.moments import newest_lsn
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search
@@ -42,6 +44,11 @@ from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.tables import IndexDamaged
+
+LAST_SPAN: Final = 4096
+"""How many events before the end are asked first for the last ones."""
+LAST_GROWTH: Final = 16
+"""How many times as long the next span is."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -275,3 +282,28 @@ def begins_before(disk: Disk, question: Question) -> bool:
         return any(question.since < row[TIME] for row in islice(next(blocks).rows(), 1))
     ends = (question.to_lsn, question.until)
     return question.from_lsn > FIRST_LSN or ends != (None, None)
+
+
+def begin_of_last(
+    finder: EventFinder, directory: Path, question: Question, count: int, *, proven: bool = False
+) -> int:
+    """Return the LSN of the first of the last `count` events that fit a question; of the first one
+    that fits if there are fewer, and where the question begins if there are none.
+
+    Spans before the end are asked, each longer than the one before, until one has enough events: so
+    the cost grows with the way back to them, and not with the history.
+    `proven` leaves out events that are not known to be durable yet. Raises as `begun`.
+    """
+    last = newest_lsn(finder)
+    if question.to_lsn is not None:
+        last = min(last, question.to_lsn)
+    earliest = max(question.from_lsn, first_lsn_of(finder.disk))
+    span = LAST_SPAN
+    while True:
+        begin = max(earliest, last - span + 1)
+        asked = replace(question, from_lsn=begin, bodies=False)
+        inspection = begun(directory, finder, asked, reads_names=False, note=lambda _: None)
+        lsns = deque((event.lsn for event in inspection.events(proven=proven)), maxlen=count)
+        if len(lsns) == count or begin <= earliest:
+            return lsns[0] if lsns else question.from_lsn
+        span *= LAST_GROWTH

@@ -20,6 +20,7 @@ from daybook.engine.facts.events import (
 from daybook.engine.facts.kinds import LEAVING, TOPOLOGY, WITH_CHUNKS
 from daybook.errors import DaybookError
 from daybook.history.changes import Askers
+from daybook.history.contents import WithBody, WithHeader, check_is_there, found_messages
 from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
 from daybook.history.event_finder import EventFinder
 from daybook.history.forwards import link_of, link_words, receivers_of, stored_of
@@ -124,6 +125,25 @@ def follow(finder: EventFinder, message: int, directory: Path) -> Trail:
         raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
     ended = f"the export ends with event {exported.to_lsn}" if exported is not None else ""
     return told._replace(missing=missing, ended=ended)
+
+
+def follow_each(
+    finder: EventFinder, contents: WithHeader | WithBody, directory: Path
+) -> Iterator[Trail | None]:
+    """Yield the family of each message that contains something, in the order of the journal; None
+    for a message of a family that was there before.
+
+    Raises LeftOutError, and as `follow`.
+    """
+    check_is_there(directory, contents)
+    met: set[int] = set()
+    for message in found_messages(finder, contents):
+        if message in met:
+            yield None
+            continue
+        told = follow(finder, message, directory)
+        met.update(told.messages)
+        yield told
 
 
 def _head_of(directory: Path) -> "Head | None":

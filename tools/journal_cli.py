@@ -71,6 +71,7 @@ def cli() -> None:
 @click.option("--kind", "kinds", multiple=True, help="Of this kind only; may be repeated.")
 @click.option("--connection", type=NUMBER, metavar="ID", help="Of this connection.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N events.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N events.")
 @click.option("--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
 @click.option("--bodies", is_flag=True, help="With the bodies of messages.")
 @history_options

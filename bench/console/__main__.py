@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -35,8 +36,10 @@ from bench.load.frames import LoadError
 from bench.load.honest import Honest, percentile
 from bench.reports.tables import markdown_table
 from daybook.history.moments import last_lsn
-from daybook.journal.data_directory import DATA_ID, JOURNAL
+from daybook.journal.data_directory import DATA_ID, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
+from daybook.journal.segments.segment import data_id_of
+from daybook.paging.snapshots.snapshots import known_snapshots
 from daybook.server.administration.views import ADDRESS_ORDERS, QUEUE_ORDERS
 
 GATE_PAGE_S: Final = 0.3
@@ -48,6 +51,9 @@ READY_S: Final = 60.0
 BESIDE: Final = 2
 """So many browsers ask without a pause beside the honest client."""
 NEAR: Final = 3000
+NONE: Final = {"header": "order=4711"}
+MANY: Final = {"header": "_AMQ_ORIG_QUEUE=queue.4"}
+"""A header of dead letters."""
 WORLDS: Final = ("queues", "messages", "history")
 _TABLE_COLUMNS: Final = 130
 
@@ -238,12 +244,20 @@ def message_asks(bench: Bench, messages: int) -> list[Ask]:
     return asks
 
 
+def farthest(data: Path) -> int:
+    """Return the event that lies the most events behind the snapshot before it."""
+    disk = RealDisk(data / JOURNAL)
+    known = sorted(each.lsn for each in known_snapshots(data / SNAPSHOTS, data_id_of(disk)))
+    spans = pairwise([0, *known, last_lsn(disk) + 1])
+    return max(spans, key=lambda span: span[1] - span[0])[1] - 1
+
+
 def history_asks(bench: Bench, data: Path) -> list[Ask]:
     """Return the pages of a long history."""
     last = last_lsn(RealDisk(data / JOURNAL))
     asks = [
         Ask("time machine", bench.path("/past"), GATE_MOMENT_S),
-        Ask("events, the last ones", bench.path("/events", {"from": last - 100}), GATE_STORY_S),
+        Ask("events, the newest", bench.path("/events"), GATE_STORY_S),
     ]
     for share in (1, 250, 500, 750, 950):
         lsn = last * share // 1000
@@ -261,6 +275,11 @@ def history_asks(bench: Bench, data: Path) -> list[Ask]:
     asks += [
         Ask("events of a message", bench.path("/events", {"message": found}), GATE_STORY_S),
         Ask("events of a queue", bench.path("/events", {"queue": "queue.199"}), GATE_STORY_S),
+        Ask("marks of long ago", bench.path("/events", {"kind": "BrokerStarted"}), GATE_MOMENT_S),
+        Ask("stories by a header of none", bench.path("/story", NONE), GATE_STORY_S),
+        Ask("stories by a header of many", bench.path("/story", MANY), GATE_STORY_S),
+        Ask("queues at the farthest moment", bench.path("/list/queues", {"at": farthest(data)}),
+            GATE_MOMENT_S),
         Ask("queues now, without a broker", bench.path("/list/queues"), GATE_MOMENT_S),
         Ask("two moments", bench.path("/compare", {"before": last // 3, "after": last // 2}),
             2 * GATE_MOMENT_S),

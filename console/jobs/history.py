@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from daybook.engine.facts.events import TIME
-from daybook.engine.facts.kinds import MARKING
+from daybook.engine.facts.events import DELIVERED, KIND, TIME
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.history import trail, trail_drawing
 from daybook.history.changes import Askers, changes
-from daybook.history.descriptions import as_object, kind_name, sentence
+from daybook.history.contents import WithHeader
+from daybook.history.descriptions import as_object, sentence
 from daybook.history.differences import difference
 from daybook.history.event_finder import EventFinder
 from daybook.history.moments import NoSuchMoment, event_of, newest_lsn
-from daybook.history.names import Names
 from daybook.history.reports.integrity import as_json, integrity_of
+from daybook.history.reports.marks import newest_marks
 from daybook.history.reports.report_files import read
-from daybook.history.search import Clause, Search
-from daybook.history.selection import Question, begun, parse_kinds
+from daybook.history.selection import Question, begin_of_last, begun, parse_kinds
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.recovery.moments import state_at
@@ -42,6 +42,8 @@ from daybook.server.process.slices import at_once
 EVENTS_MAX: Final = 500
 """How many events a page shows at most."""
 MARKS_MAX: Final = 200
+STORIES_MAX: Final = 20
+"""How many families of messages a page shows; the command line has an option."""
 STEPS_MAX: Final = 2_000
 """How many steps of a story a page shows; the command line shows all."""
 
@@ -78,6 +80,36 @@ def story(directory: str, message: int) -> dict[str, Any]:
         }
 
 
+def stories(directory: str, header: str) -> dict[str, Any]:
+    """Return the first families of messages that have a header, given as NAME=VALUE, and whether
+    there are more."""
+    name, equals, value = header.partition("=")
+    if not name or not equals:
+        raise WrongQuestion("a header is a name and its value, like order=4711")
+    with _reading(directory) as (path, finder):
+        found = trail.follow_each(finder, WithHeader(name, value), path)
+        families = list(islice(filter(None, found), STORIES_MAX + 1))
+        return {
+            "stories": [_family(each) for each in families[:STORIES_MAX]],
+            "more": len(families) > STORIES_MAX,
+            "notes": finder.notes,
+        }
+
+
+def _family(told: trail.Trail) -> dict[str, Any]:
+    """Return a family of messages in one line."""
+    queues = (lane.queue for step in told.steps for lane, _ in step.places)
+    kinds = [step.event.row[KIND] for step in told.steps]
+    return {
+        "message": told.messages[0],
+        "others": told.messages[1:],
+        "time": told.steps[0].event.row[TIME] if told.steps else None,
+        "queues": list(dict.fromkeys(queues)),
+        "deliveries": kinds.count(DELIVERED),
+        "now": [f"message {each} {where}" for each, where in told.now],
+    }
+
+
 def drawing(directory: str, message: int) -> str:
     """Return the story of a message as a picture, an SVG."""
     with _reading(directory) as (path, finder):
@@ -96,18 +128,11 @@ def span(directory: str) -> dict[str, Any]:
     """Return the first and the last event of a journal with their times, and the newest marks."""
     with _reading(directory) as (path, finder):
         first, last = first_lsn_of(finder.disk), newest_lsn(finder)
-        marks = finder.find_back(Search(Clause(MARKING)))
         return {
             "first": _moment(path, finder, first) if last else None,
             "last": _moment(path, finder, last) if last else None,
-            "marks": [
-                {
-                    "lsn": event.lsn, "time": event.row[TIME], "kind": kind_name(event.row[0]),
-                    "text": sentence(event, Names()),
-                }
-                for event in islice(marks, MARKS_MAX)
-            ],
-        }  # fmt: skip
+            "marks": [msgspec.to_builtins(each) for each in newest_marks(finder, path, MARKS_MAX)],
+        }
 
 
 def _moment(path: Path, finder: EventFinder, lsn: int) -> dict[str, int]:
@@ -129,8 +154,11 @@ def moment_of(directory: str, lsn: int = 0, time: int | None = None) -> dict[str
         return {"lsn": found, "time": at}
 
 
-def events(directory: str, question: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Return the first events that fit a question, and where the next ones begin."""
+def events(
+    directory: str, question: dict[str, Any], limit: int, last: bool = False
+) -> dict[str, Any]:
+    """Return the first events that fit a question, and where the next ones begin; or the last ones,
+    the newest first, and where those before them end."""
     with _reading(directory) as (path, finder):
         try:
             kinds = parse_kinds(tuple(question.pop("kinds", ())))
@@ -138,6 +166,9 @@ def events(directory: str, question: dict[str, Any], limit: int) -> dict[str, An
             raise WrongQuestion(str(error)) from error
         notes: list[str] = []
         asked = Question(kinds=kinds, **question)
+        if last:
+            begin = begin_of_last(finder, path, asked, limit + 1)
+            asked = replace(asked, from_lsn=begin)
         inspection = begun(path, finder, asked, reads_names=False, note=notes.append)
         redacted = redacted_in(path)
         askers = Askers(finder)
@@ -146,13 +177,15 @@ def events(directory: str, question: dict[str, Any], limit: int) -> dict[str, An
             | {"text": sentence(event, inspection.names, redacted), "asked": askers.words(event)}
             for event in islice(inspection.events(), min(limit, EVENTS_MAX) + 1)
         ]
+        if last:
+            rows.reverse()
         more = rows.pop() if len(rows) > limit else None
         if not rows and inspection.unknown:
             named = question[inspection.unknown]
             raise WrongQuestion(f"there never was the {inspection.unknown} '{named}'")
         return {
             "events": rows,
-            "next_lsn": more["lsn"] if more is not None else None,
+            "more_lsn": more["lsn"] if more is not None else None,
             "notes": notes + finder.notes,
         }
 
@@ -222,7 +255,7 @@ def report(directory: str, name: str) -> dict[str, Any]:
 
 
 JOBS: Final[dict[str, Callable[..., Any]]] = {
-    "story": story, "drawing": drawing, "span": span, "moment": moment_of, "events": events,
-    "look": look, "compare": compare, "integrity": integrity, "report": report,
+    "story": story, "stories": stories, "drawing": drawing, "span": span, "moment": moment_of,
+    "events": events, "look": look, "compare": compare, "integrity": integrity, "report": report,
 }  # fmt: skip
 """The jobs on history, by their names."""

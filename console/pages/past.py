@@ -31,7 +31,7 @@ async def _shown(visit: Visit, wrong: str = "") -> Response:
     if visit.at:
         moment = await visit.history("moment", lsn=visit.at)
     at = moment or span["last"]
-    marks = span["marks"]
+    marks = [each for each in span["marks"] if each["lsn"]]
     return visit.page(
         "past.html", title="Time machine", span=span, moment=moment, wrong=wrong,
         code=BAD_REQUEST if wrong else 200, typed=visit.query if wrong else {},

@@ -4,8 +4,9 @@
 
 from typing import Any, Final
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from daybook.console.rendering import query
 from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
 from daybook.engine.facts.events import BY_NUMBER
 
@@ -14,13 +15,28 @@ TEXTS: Final = ("queue", "address")
 
 
 async def story(visit: Visit) -> Response:
-    """Show the story of a message, or ask which."""
-    message = visit.number("message")
+    """Show the story of a message; or those with a header, of which a single one is shown at once;
+    or ask which."""
+    message, header = visit.number("message"), visit.query.get("header", "")
+    if header and not message:
+        return await _stories(visit, header)
     told = await visit.history("story", message=message) if message else None
     return visit.page(
         "story.html", title=f"Story of message {message}" if message else "Story of a message",
-        told=told, message=message,
+        told=told, message=message, header="", found=None,
         command=visit.journal("trail", str(visit.broker.directory), str(message)) if told else "",
+    )  # fmt: skip
+
+
+async def _stories(visit: Visit, header: str) -> Response:
+    found = await visit.history("stories", header=header)
+    if len(found["stories"]) == 1 and not found["notes"]:
+        return RedirectResponse(
+            visit.url("story") + query(message=found["stories"][0]["message"]), 303
+        )
+    return visit.page(
+        "story.html", title="Story of a message", told=None, message=0, header=header, found=found,
+        command=visit.journal("trail", str(visit.broker.directory), "--header", header),
     )  # fmt: skip
 
 
@@ -35,35 +51,41 @@ async def drawing(visit: Visit) -> Response:
 
 
 async def events(visit: Visit) -> Response:
-    """Show events of the journal that fit a question."""
+    """Show events of the journal that fit a question: from one on, or the newest ones first."""
     question: dict[str, Any] = {name: visit.query.get(name, "") for name in TEXTS}
-    question["from_lsn"] = max(1, visit.number("from", 1))
-    if visit.at:
-        question["to_lsn"] = visit.at
+    begin, end = visit.number("from"), visit.number("to")
+    question["from_lsn"] = max(1, begin)
+    ends = [each for each in (visit.at, end) if each]
+    if ends:
+        question["to_lsn"] = min(ends)
     question["message"] = visit.number("message")
     question["connection"] = visit.number("connection")
     kinds = [each for each in visit.query.getlist("kind") if each]
     if kinds:
         question["kinds"] = kinds
-    told = await visit.history("events", question=question, limit=EVENTS)
+    is_newest = not begin
+    told = await visit.history("events", question=question, limit=EVENTS, last=is_newest)
     return visit.page(
-        "events.html", title="Events", told=told, question=question, chosen=kinds,
+        "events.html", title="Events", told=told, question=question, chosen=kinds, begin=begin,
+        end=end, is_newest=is_newest,
+        asked={name: question[name] for name in (*TEXTS, "message", "connection")}
+        | {"kind": kinds[0] if kinds else "", "at": visit.at},
         kinds=sorted(each.name for each in BY_NUMBER.values()),
-        command=_command(visit, question, kinds),
+        command=_command(visit, question, kinds, "--last" if is_newest else "--limit"),
     )  # fmt: skip
 
 
-def _command(visit: Visit, question: dict[str, Any], kinds: list[str]) -> str:
+def _command(visit: Visit, question: dict[str, Any], kinds: list[str], most: str) -> str:
     words: list[str] = []
     for name, flag in (("queue", "--queue"), ("address", "--address"), ("message", "--message"),
                        ("connection", "--connection"), ("from_lsn", "--from")):  # fmt: skip
         if question[name] not in ("", 0, 1):
             words += [flag, str(question[name])]
-    if visit.at:
-        words += ["--to", str(visit.at)]
+    if "to_lsn" in question:
+        words += ["--to", str(question["to_lsn"])]
     for kind in kinds:
         words += ["--kind", kind]
-    return visit.inspect(*words, "--limit", str(EVENTS))
+    return visit.inspect(*words, most, str(EVENTS))
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

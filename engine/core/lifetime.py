@@ -42,6 +42,15 @@ def expires(definition: QueueDefinition) -> bool:
     return definition.expiry_policy not in ("", NEVER)
 
 
+def may_go(queue: Queue) -> bool:
+    """Whether there are settings and a time with which a queue goes."""
+    definition = queue.definition
+    if not definition.auto_delete or queue.is_used or queue.deleting or queue.is_paused:
+        return False
+    count = definition.auto_delete_message_count
+    return count == ANY_NUMBER or queue.message_count <= count or expires(definition)
+
+
 def is_over(queue: Queue, settings: AddressSettings, now: int) -> bool:
     """Whether a queue goes at this time (microseconds since 1970).
 
@@ -49,15 +58,12 @@ def is_over(queue: Queue, settings: AddressSettings, now: int) -> bool:
     auto-delete-queues was turned off since. The subscriber alone says when its queue expires.
     """
     definition = queue.definition
-    if not definition.auto_delete or queue.is_used or queue.deleting or queue.is_paused:
+    if not may_go(queue):
         return False
     if expires(definition):
         over_at = queue.left_at + definition.auto_delete_delay * US_PER_MS
         return queue.left_at > 0 and now >= over_at
     if definition.auto_created and not settings.auto_delete_queues:
-        return False
-    count = definition.auto_delete_message_count
-    if count != ANY_NUMBER and queue.message_count > count:
         return False
     since = queue.left_at or queue.created_at
     if settings.auto_delete_queues_skip_usage_check:

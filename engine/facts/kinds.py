@@ -117,6 +117,8 @@ WITH_DIGEST: Final = _saying(life.DIGEST)
 """Kinds that record the digest of a state."""
 MARKING: Final = _saying(life.MARK)
 """Kinds of the moments that a time line marks: starts and ends, settings, administrators."""
+TURNS: Final = MARKING & _where(lambda event: event.subject == life.BROKER)
+"""Those of them by which a broker starts and stops."""
 OF_CHANGES: Final = _saying(life.CHANGE)
 """Kinds by which addresses, queues, diverts and settings change, and who asked for that."""
 SIGNING: Final = _saying(life.SIGNATURE)

@@ -22,6 +22,11 @@ SCAN_ENTRIES: Final = 500
 FEW: Final = 64
 """So few entries are fetched one by one from the middle of a line."""
 FIRST_ALONE: Final = Window(1, with_content=False)
+_LEVELS: Final = tuple(
+    tuple(number for number in range(PRIORITIES) if bits & 1 << number)
+    for bits in range(1 << PRIORITIES)
+)
+"""The levels to deliver from of each set of them, as bits: asked for each of many queues."""
 
 
 def behind(queue: Queue, number: int, position: int, most: int = SCAN_ENTRIES) -> list[Entry]:
@@ -67,26 +72,28 @@ def oldest_ready(queue: Queue) -> int:
     """
     if not queue.ready_count:
         return 0
-    found = (
-        _first_of(queue, number, level)
-        for number, level in enumerate(queue.levels[:PRIORITIES])
-        if level is not None
-    )
-    return min(filter(None, found), default=0)
+    oldest = 0
+    for number in _LEVELS[queue.occupied % len(_LEVELS)]:
+        level = queue.levels[number]
+        found = _first_of(queue, number, level) if level is not None else 0
+        if found and (not oldest or found < oldest):
+            oldest = found
+    return oldest
 
 
 def asks_store(queue: Queue) -> bool:
     """Whether `oldest_ready` has to ask the store."""
     if not queue.ready_count or not queue.paged_count:
         return False
-    return any(
-        level is not None
-        and level.paged is not None
-        and level.paged.count > 0
-        and not level.paged.first
-        and level.first() is None
-        for level in queue.levels[:PRIORITIES]
-    )
+    for number in _LEVELS[queue.occupied % len(_LEVELS)]:
+        level = queue.levels[number]
+        paged = level.paged if level is not None else None
+        if paged is None or paged.first or paged.count <= 0:
+            continue
+        assert level is not None
+        if level.first() is None:
+            return True
+    return False
 
 
 def _first_of(queue: Queue, number: int, level: Level) -> int:
@@ -97,6 +104,9 @@ def _first_of(queue: Queue, number: int, level: Level) -> int:
     paged = level.paged
     if paged is None:
         return 0
+    if paged.first and paged.count and not paged.islands:
+        # The usual case of what follows.
+        return paged.first
     firsts = [each.position for each in paged.islands if each.state == READY]
     if paged.count:
         firsts.append(paged.first or _first_stored(queue, number, paged))

@@ -9,7 +9,7 @@ from typing import Final
 
 from daybook.engine.commands import DeleteUnused
 from daybook.engine.core.core import Core
-from daybook.engine.core.lifetime import is_address_over, is_over
+from daybook.engine.core.lifetime import is_address_over, is_over, may_go
 from daybook.engine.entries import retained_messages
 from daybook.engine.entries.arrivals import let_enter, scanned
 from daybook.engine.facts import reasons
@@ -44,7 +44,8 @@ def delete_unused(core: Core, command: DeleteUnused) -> int:
 
 def _look_at_queue(core: Core, number: int) -> None:
     queue = scanned(core, number)
-    if queue is None:
+    # Finding the settings of a name is most of the work.
+    if queue is None or not may_go(queue):
         return
     settings = core.state.settings.resolve(queue.address.name)
     if is_over(queue, settings, core.now):

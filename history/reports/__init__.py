@@ -7,6 +7,8 @@ Modules:
 
 - `integrity`: The integrity of a data directory as far as it is known without a check: its reports,
   its newest signature, and the parts that an earlier verification found sound.
+- `marks`: The marks of a time line: starts and stops of the broker, crashes, settings, requests of
+  administrators, and the verifications, audits and drills of which a report is kept.
 - `report`: The structs of a report, which are also its JSON. Fields are only ever added.
 - `report_files`: The files of reports in a data directory: a bounded number, each with its hash.
 """

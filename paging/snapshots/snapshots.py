@@ -26,8 +26,8 @@ from daybook.paging.snapshots.archived_snapshots import archived_lsns, restore_a
 from daybook.paging.snapshots.base import Base, name_of, restore_copy, sha256_of
 from daybook.paging.tables.tables import IndexUnwritable
 
-SHARE: Final = 10
-"""So many bytes are journaled for each byte of a snapshot: all take a tenth of the journal."""
+SHARE: Final = 5
+"""So many bytes are journaled for each byte of a snapshot: all take a fifth of the journal."""
 FREE_TIMES: Final = 10
 """A snapshot needs so many times its size of free space: the disk is for messages first."""
 EVENT_BYTES: Final = 48

@@ -71,6 +71,15 @@ GROUP BY ALL ORDER BY deliveries DESC
 """,
     ),
     Saved(
+        "Which messages were handed out most often?",
+        """
+SELECT message, queue, max(delivery_count) AS deliveries, min(time) AS again, max(time) AS last
+FROM events WHERE kind = 'Delivered' AND delivery_count > 1
+      AND time >= '{since}' AND time < '{until}'
+GROUP BY ALL ORDER BY deliveries DESC, message LIMIT 100
+""",
+    ),
+    Saved(
         "What expired that hour, and from which producer?",
         """
 SELECT c.login AS producer, count(*) AS expired

@@ -250,10 +250,11 @@ def listing_queues(
     state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX, order: Order = BY_NAME
 ) -> Slices[dict[str, Any]]:
     """A page of the queues in order; `next_offset` is None on the last."""
-    there = state.queues.values()
+    there, orders = list(state.queues.values()), QUEUE_ORDERS
     if order.sort == OLDEST and order.objects() is None:
-        yield from _find_oldest(list(there))
-    page = yield from in_order(there, offset, limit, order, QUEUE_ORDERS, _name_of, _name_of)
+        ages = yield from _ages(there)
+        orders = orders | {OLDEST: ages.__getitem__}
+    page = yield from in_order(there, offset, limit, order, orders, _name_of, _name_of)
     rows = yield from rows_of(
         page.objects,
         lambda queue: _whole_queue(queue) if state.queues.get(queue.id) is queue else {},
@@ -261,15 +262,23 @@ def listing_queues(
     return page.answer("queues", rows)
 
 
-def _find_oldest(queues: list[Queue]) -> Slices[None]:
-    """Ask the store what has to be known to sort by the oldest message."""
+def _ages(queues: list[Queue]) -> Slices[dict[Queue, int]]:
+    """Return the age of the oldest message of each queue; of some the store has to be asked."""
+    ages: dict[Queue, int] = {}
     for start in range(0, len(queues), SLICE):
-        asking = [queue for queue in queues[start : start + SLICE] if asks_store(queue)]
+        asking = []
+        for queue in queues[start : start + SLICE]:
+            if asks_store(queue):
+                asking.append(queue)
+            else:
+                # As `_age` does, written out because a list may have very many queues.
+                oldest = oldest_ready(queue)
+                ages[queue] = PAST_ALL - oldest if oldest else 0
         yield SLICE
         for begin in range(0, len(asking), ASKED_AT_ONCE):
-            for queue in asking[begin : begin + ASKED_AT_ONCE]:
-                oldest_of(queue)
+            ages |= {queue: _age(queue) for queue in asking[begin : begin + ASKED_AT_ONCE]}
             yield SLICE
+    return ages
 
 
 def _age(queue: Queue) -> int:

@@ -109,7 +109,7 @@ JOURNAL: Final = (
         "64MiB",
         "Bytes of journal between two snapshots of the state, from which `journal inspect --at` "
         "and others begin; 0: no snapshots. Together they take at most"
-        " a tenth of the journal.",
+        " a fifth of the journal.",
         live=True,
     ),
     Option(

@@ -25,6 +25,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             StoreDamaged            engine.queues.queue
         AuditError                  history.audit.journal_audit
         SameBrokerError             history.brokers.journals
+        LeftOutError                history.contents
         NoSuchAddress               history.exports.addresses
         CatalogsCut                 history.missing_catalogs
         NoSuchMoment                history.moments

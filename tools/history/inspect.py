@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from daybook.client.control import is_running
 from daybook.engine.facts.events import KIND, SKIPPED
@@ -22,7 +23,14 @@ from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first, what_is_missing
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.history.selection import Inspection, Question, begins_before, begun, parse_kinds
+from daybook.history.selection import (
+    Inspection,
+    Question,
+    begin_of_last,
+    begins_before,
+    begun,
+    parse_kinds,
+)
 from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
@@ -60,9 +68,13 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     _note_beginning(path, disk, question)
     finder = EventFinder(disk, path)
     ctx.call_on_close(finder.close)
+    is_proven = is_running(path)
+    if flags["last"]:
+        begin = begin_of_last(finder, path, question, flags["last"], proven=is_proven)
+        question = replace(question, from_lsn=begin)
     inspection = begun(path, finder, question, reads_names=flags["follow"], note=_note)
     follow = Following(disk, pin) if flags["follow"] else None
-    found = inspection.events(proven=is_running(path), follow=follow)
+    found = inspection.events(proven=is_proven, follow=follow)
     askers = Askers(finder, grows=follow is not None)
     try:
         told = _print(found, inspection.names, askers, flags)
@@ -98,7 +110,7 @@ def _check_alone(flags: dict[str, Any]) -> None:
     options = {
         "from_lsn": "--from", "to_lsn": "--to", "since": "--since", "until": "--until",
         "address": "--address", "message": "--message", "kinds": "--kind",
-        "connection": "--connection", "follow": "--follow",
+        "connection": "--connection", "last": "--last", "follow": "--follow",
     }  # fmt: skip
     for flag, option in options.items():
         if flags[flag]:
@@ -175,6 +187,8 @@ def _question(flags: dict[str, Any]) -> Question:
         kinds = parse_kinds(flags["kinds"])
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    if flags["last"] and flags["limit"]:
+        raise click.UsageError("--last and --limit exclude each other")
     first, last = flags["from_lsn"] or 1, flags["to_lsn"]
     if last is not None and last < first:
         raise click.UsageError(f"--from {first} is behind --to {last}")

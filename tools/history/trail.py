@@ -11,11 +11,15 @@ from daybook.history import trail, trail_drawing
 from daybook.history.brokers import journeys
 from daybook.history.brokers.journals import Journal
 from daybook.history.brokers.journeys import Leg
-from daybook.history.contents import WithBody, WithHeader, found_messages, sha256_of
+from daybook.history.contents import (
+    WithBody,
+    WithHeader,
+    check_is_there,
+    found_messages,
+    sha256_of,
+)
 from daybook.history.event_finder import EventFinder
-from daybook.history.search import Contents
 from daybook.journal.disk import Disk
-from daybook.recovery.signing.export_proof import redacted_in
 from daybook.texts import counted, moment
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import history
@@ -87,7 +91,8 @@ def _show_notes(finder: EventFinder) -> None:
 
 def _found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> Iterator[int]:
     """Yield the first messages that contain something, as many as are wanted. Raises Failure."""
-    sought, what = _sought_in(finder, path, flags)
+    sought, what = _sought(finder.disk, flags)
+    check_is_there(path, sought)
     count = 0
     for message in islice(found_messages(finder, sought), flags["limit"]):
         yield message
@@ -96,41 +101,28 @@ def _found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> Iterator[i
         raise Failure(f"there is no message with {what} in {path}")
 
 
-def _sought_in(finder: EventFinder, path: Path, flags: dict[str, Any]) -> tuple[Contents, str]:
-    """Return what is sought, and how to call it; an export may be without it. Raises Failure."""
-    sought, what = _sought(finder.disk, flags)
-    part = "bodies" if flags["header"] is None else "headers"
-    redacted = redacted_in(path)
-    if part in redacted.parts and not redacted.shown:
-        raise Failure(f"{part} were left out of this export, so no message is found by them")
-    return sought, what
-
-
 def _show_found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> None:
     """Print the trails of all messages that contain something, each family once."""
-    sought, what = _sought_in(finder, path, flags)
-    shown: set[int] = set()
+    sought, what = _sought(finder.disk, flags)
     families = matches = 0
-    for message in found_messages(finder, sought):
-        if message not in shown and families == flags["limit"]:
+    for told in trail.follow_each(finder, sought, path):
+        if told is not None and families == flags["limit"]:
             click.echo(
                 f"{counted(matches, 'message')} with {what}, and there are more: see --limit",
                 err=True,
             )
             return
         matches += 1
-        if message in shown:
+        if told is None:
             continue
-        told = trail.follow(finder, message, path)
         if families and (flags["svg"] or flags["mermaid"]):
             raise Failure(
                 f"there are several messages with {what}, and a drawing shows one: ask for "
-                f"message {message}, or leave out --svg and --mermaid to see all"
+                f"message {told.messages[0]}, or leave out --svg and --mermaid to see all"
             )
         if families and not flags["as_json"]:
             click.echo()
         _show(told, flags)
-        shown.update(told.messages)
         families += 1
     if matches > 1 and not flags["as_json"]:
         click.echo(f"{counted(matches, 'message')} with {what}", err=True)
@@ -143,7 +135,7 @@ def _show_found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> None:
         )
 
 
-def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[Contents, str]:
+def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[WithHeader | WithBody, str]:
     """Return what is sought, and how to call it. Raises OSError."""
     if flags["header"] is not None:
         name, _, value = flags["header"].partition("=")

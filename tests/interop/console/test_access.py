@@ -1,5 +1,6 @@
 """Logins, sessions and rights: the broker decides on them, whatever a browser sends."""
 
+import re
 import signal
 import socket
 from collections.abc import Callable
@@ -226,6 +227,11 @@ def test_forms_are_offered_to_those_who_may_send_them(broker: BrokerProcess, vis
             wanted = offers and "dead-letters" not in page
             assert (place in shown.text) is wanted, (login, page)
     assert "do/settings/set" not in visit("sam").get("/b/data").text
+    offered = re.findall(r'href="/b/data/([^"?/]+(?:/[^"?/]+)?)"', visit("sam").get("/b/data").text)
+    assert offered == ["dead-letters"], "no page that would be refused"
+    lists = visit("rea").get("/b/data").text
+    assert "list/queues" in lists
+    assert "list/users" not in lists
     assert "do/queue/create" in visit("nil").get("/b/data").text, "a rule lets everybody"
     assert "do/settings/set" in visit("ada").get("/b/data").text
 

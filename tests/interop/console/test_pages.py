@@ -17,7 +17,7 @@ from daybook.console.brokers import READ_SECONDS
 from daybook.server.administration.ways import every_way
 from daybook.texts import moment
 from tests.interop.console.using import send
-from tests.interop.using import events
+from tests.interop.using import daybook, events
 from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess, Form, Shown
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
@@ -361,6 +361,63 @@ def test_events_and_stories_are_those_of_the_journal(broker: BrokerProcess, visi
     assert "there never was the queue 'never'" in browser.get("/b/data/events", queue="never").error
     assert "no message 1" in browser.get("/b/data/story", message=1).error
     assert "must be a whole number" in browser.get("/b/data/story", message="x").error
+
+
+def test_events_begin_with_the_newest_and_lead_to_all(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "newest", "x", "--count", "150")
+    wanted = [each["lsn"] for each in events(broker, "Routed") if each["queue_name"] == "newest"]
+    assert len(wanted) == 150
+
+    def lsns(shown: Shown) -> list[int]:
+        found = [int(each) for each in re.findall(r'at=(\d+)" title="the broker after', shown.text)]
+        assert sorted(found) == [each["lsn"] for each in answer_of(command_on(shown))]
+        return found
+
+    def led(shown: Shown, text: str) -> Shown:
+        [link] = re.findall(rf'href="([^"]*)">{text}</a>', shown.text)
+        return browser.get(unescape(link))
+
+    newest = browser.get("/b/data/events", queue="newest", kind="Routed")
+    assert lsns(newest) == wanted[:49:-1]
+    older = led(newest, "Older")
+    assert lsns(older) == wanted[49::-1]
+    assert ">Older<" not in older.text
+    assert lsns(led(older, "Newest")) == wanted[:49:-1]
+    first = led(older, "From the first")
+    assert lsns(first) == wanted[:100]
+    newer = led(first, "Newer")
+    assert lsns(newer) == wanted[100:]
+    assert lsns(led(newer, "Older")) == wanted[99::-1]
+    then = browser.get("/b/data/events", queue="newest", kind="Routed", at=wanted[2])
+    assert lsns(then) == wanted[2::-1]
+    assert lsns(led(then, "From the first")) == wanted[:3]
+
+
+def test_a_story_is_found_by_a_header(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "found", "x", "--header", "order=one of a kind")
+    send(broker, "found", "x", "--header", "order=twice")
+    send(broker, "found", "y", "--header", "order=twice")
+    daybook(broker, "queue", "create", "elsewhere")
+    daybook(broker, "queue", "move", "found", "elsewhere", "--filter", "order = 'twice'")
+    story = browser.get("/b/data/story", header="order=one of a kind")
+    assert re.search(r"Story of message \d+", story.words), "the only one is shown at once"
+    assert answer_of(command_on(story))[0]["queue_name"] == "found"
+    both = browser.get("/b/data/story", header="order=twice")
+    told = answer_of(command_on(both))
+    links = re.findall(r"/story\?message=(\d+)", both.text)
+    assert [int(each) for each in links] == [
+        each["message"] for each in told if each.get("kind") == "Routed" and not each["related"]
+    ]
+    for now in [each["where"] for end in told if "now" in end for each in end["now"]]:
+        assert now in both.words
+    assert "found, elsewhere" in both.words
+    none = browser.get("/b/data/story", header="order=none")
+    assert "There is no message with the header order=none" in none.words
+    assert 'value="order=none"' in none.text
+    assert "like order=4711" in browser.get("/b/data/story", header="order").error
+    assert "like order=4711" in browser.get("/b/data/story", header="=x").error
 
 
 def test_who_changed_a_queue_is_found_from_its_page(broker: BrokerProcess, visit: Visit) -> None:

@@ -196,6 +196,17 @@ def test_saved_queries_are_about_the_last_hour(visit: Visit) -> None:
 
 
 @pytest.mark.usefixtures("asked")
+def test_a_message_of_an_answer_leads_to_its_story(visit: Visit) -> None:
+    browser = visit("ada")
+    question = "SELECT message, lsn, 'x' AS other FROM events WHERE kind = 'Routed' LIMIT 1"
+    shown = browser.get("/b/data/sql", q=question)
+    [[message, lsn, _]] = answer_on(shown)
+    assert message == lsn
+    [link] = re.findall(r'href="([^"]*/story[?][^"]*)"', shown.text)
+    assert f"Story of message {message}" in browser.get(unescape(link)).words
+
+
+@pytest.mark.usefixtures("asked")
 def test_a_chart_is_offered_where_there_is_one(visit: Visit) -> None:
     browser = visit("ada")
     kinds = "SELECT kind, count(*) AS n FROM events GROUP BY ALL"

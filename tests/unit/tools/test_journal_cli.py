@@ -60,6 +60,18 @@ def test_lsns_that_a_start_skipped_are_one_line(pen: Any) -> None:
     assert len(told(pen.data, "--kind", "skipped")) == 1000
 
 
+def test_inspect_tells_the_last_events(history: Any) -> None:
+    everything = journal("inspect", history.data).output.splitlines()
+    for count in (1, 3, history.last_lsn, history.last_lsn + 5):
+        shown = journal("inspect", history.data, "--last", count).output.splitlines()
+        assert shown == everything[-count:]
+    of_orders = told(history.data, "--queue", "orders")
+    last = told(history.data, "--queue", "orders", "--last", 2)
+    assert last == of_orders[-2:]
+    before = last[0]["lsn"] - 1
+    assert told(history.data, "--queue", "orders", "--to", before, "--last", 2) == of_orders[-4:-2]
+
+
 def test_inspect_tells_names_instead_of_ids(history: Any) -> None:
     lines = journal("inspect", history.data).output.splitlines()
     line = next(each for each in lines if " Acknowledged " in each)
@@ -136,6 +148,10 @@ def test_bodies_only_if_asked_for(history: Any) -> None:
         (["--queue", "bulky"], 1, "there never was the queue 'bulky'"),
         (["--address", "nix"], 1, "there never was the address 'nix'"),
         (["--limit", "0"], 2, "--limit"),
+        (["--last", "0"], 2, "--last"),
+        (["--last", "3", "--limit", "3"], 2, "--last and --limit exclude each other"),
+        (["--last", "3", "--at", "1"], 2, "--last chooses events"),
+        (["--queue", "bulky", "--last", "3"], 1, "there never was the queue 'bulky'"),
     ],
 )
 def test_inspect_says_what_is_wrong(

@@ -1,0 +1,91 @@
+"""The menu of a broker: its pages in groups, those that who looks may see, and that have something
+to show.
+
+A list of what only a running broker knows (`Reading.needs_broker`) is not offered at a past moment,
+nor without a broker. Must never know what a page shows.
+"""
+
+from collections.abc import Iterator, Set
+from typing import Final, NamedTuple
+
+from daybook.server.administration.admin_requests import REQUESTS
+from daybook.server.administration.request_rows import Reading
+
+EVERYBODY: Final = "everybody"
+SEES: Final = "sees all lists"
+MANAGES: Final = "manages"
+READS: Final = "sees the history"
+
+
+class Item(NamedTuple):
+    """A page in the menu: its path, its name, the right that it needs, and whether it can be about
+    the moment that was chosen."""
+
+    path: str
+    text: str
+    right: str = SEES
+    is_of_moment: bool = True
+
+
+GROUPS: Final[tuple[tuple[str, tuple[Item, ...]], ...]] = (
+    ("", (Item("", "Overview", EVERYBODY),)),
+    (
+        "Messaging",
+        (
+            Item("list/queues", "Queues"),
+            Item("list/addresses", "Addresses"),
+            Item("list/diverts", "Diverts"),
+            Item("dead-letters", "Dead letters", EVERYBODY),
+            Item("list/retries", "Retries"),
+        ),
+    ),
+    (
+        "Clients",
+        (
+            Item("list/connections", "Connections"),
+            Item("list/links", "Links"),
+            Item("list/consumers", "Consumers"),
+            Item("list/sessions", "Sessions"),
+            Item("list/transactions", "Transactions"),
+        ),
+    ),
+    (
+        "Users",
+        (
+            Item("list/users", "Users", MANAGES),
+            Item("list/roles", "Roles", MANAGES),
+            Item("rights", "Rights", MANAGES),
+        ),
+    ),
+    ("Broker", (Item("list/hosts", "Virtual hosts"), Item("list/acceptors", "Acceptors"))),
+    (
+        "Other brokers",
+        (Item("list/connectors", "Connectors"), Item("list/auto-links", "Auto-links")),
+    ),
+    (
+        "History",
+        (
+            Item("past", "Time machine", READS),
+            Item("story", "Story of a message", READS),
+            Item("events", "Events", READS),
+            Item("integrity", "Integrity", READS),
+            Item("sql", "SQL", READS, is_of_moment=False),
+        ),
+    ),
+)
+
+
+def groups_of(rights: Set[str], *, is_live: bool) -> Iterator[tuple[str, list[Item]]]:
+    """Yield the groups with their pages, without those that would be empty. `is_live` if a running
+    broker is shown, as it is now."""
+    for title, items in GROUPS:
+        offered = [each for each in items if each.right in rights and _is_there(each, is_live)]
+        if offered:
+            yield title, offered
+
+
+def _is_there(item: Item, is_live: bool) -> bool:
+    """Whether the broker or its history can answer."""
+    request = REQUESTS.get(item.path.removeprefix("list/"))
+    needs_broker = request is not None and issubclass(request, Reading) and request.needs_broker
+    return is_live or not needs_broker

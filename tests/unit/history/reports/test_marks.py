@@ -1,0 +1,67 @@
+"""The marks of a time line: events, crashes, which journal nothing, and kept reports."""
+
+from pathlib import Path
+
+import pytest
+
+from daybook.engine import commands as c
+from daybook.history.event_finder import EventFinder
+from daybook.history.reports.marks import CRASHED, Mark, newest_marks
+from daybook.history.reports.report import DRILL, Report
+from daybook.history.reports.report_files import keep
+from daybook.journal.data_directory import JOURNAL, LOCK
+from daybook.journal.disk import RealDisk
+from tests.support.histories import write_history
+from tests.support.world import World
+
+
+def marks_of(data: Path, most: int = 100) -> list[Mark]:
+    finder = EventFinder(RealDisk(data / JOURNAL), data)
+    try:
+        return newest_marks(finder, data, most)
+    finally:
+        finder.close()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A broker that crashed, started, stopped, started, crashed, and started again."""
+    # It starts one.
+    world = World()
+    for command in (
+        c.Start(version="1"), c.Stop(), c.Start(version="2"),
+        c.SetSettings("orders", {"redelivery-delay": 5}), c.Start(version="3", skipped=100),
+        c.SetSettings("orders", {"redelivery-delay": 6}),
+    ):  # fmt: skip
+        world.ok(command)
+    return write_history(tmp_path / "data", world.journal)
+
+
+def test_a_start_says_whether_a_crash_was_before(data: Path) -> None:
+    marks = marks_of(data)
+    starts = [each for each in marks if each.kind == "BrokerStarted"]
+    assert [each.is_bad for each in starts] == [True, False, True, False]
+    assert CRASHED in starts[0].text
+    assert CRASHED not in starts[1].text
+    assert [each.lsn for each in marks] == sorted([each.lsn for each in marks], reverse=True)
+    assert sum(each.is_bad for each in marks) == 2
+
+
+def test_the_crash_before_the_oldest_mark_is_found(data: Path) -> None:
+    for most in range(1, 6):
+        [*_, last] = marks = marks_of(data, most)
+        assert len(marks) == most
+        assert last == marks_of(data)[most - 1]
+
+
+def test_reports_stand_where_their_time_is(data: Path) -> None:
+    (data / LOCK).touch()
+    newest = marks_of(data)[0]
+    for begun, ok in ((1, True), (newest.time + 1, False)):
+        report = Report(DRILL, begun, begun + 5, "ada", "daybook drill", ok, f"drill of {begun}")
+        assert keep(data, report).name
+    first, *rest = marks_of(data)
+    assert (first.kind, first.lsn, first.is_bad) == ("Drill", 0, True)
+    assert first.report.endswith("-drill")
+    assert rest[-1].text == "drill of 1"
+    assert all(each.text != "drill of 1" for each in marks_of(data, 2)), "older than the marks"
