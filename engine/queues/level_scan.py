@@ -70,30 +70,38 @@ def oldest_ready(queue: Queue) -> int:
     The store is asked for a level whose first entry only it has, once for each such entry. Raises
     StoreError.
     """
+    known = oldest_known(queue)
+    if known is not None:
+        return known
+    firsts = [
+        _first_of(queue, number, level)
+        for number, level in enumerate(queue.levels[:PRIORITIES])
+        if level is not None
+    ]
+    return min(filter(None, firsts), default=0)
+
+
+def oldest_known(queue: Queue) -> int | None:
+    """Return what `oldest_ready` does, None if the store has to be asked; many queues are."""
     if not queue.ready_count:
         return 0
     oldest = 0
     for number in _LEVELS[queue.occupied % len(_LEVELS)]:
         level = queue.levels[number]
-        found = _first_of(queue, number, level) if level is not None else 0
+        if level is None:
+            continue
+        first = level.first()
+        if first is not None:
+            found = first.position
+        elif level.paged is None:
+            continue
+        elif level.paged.count and not level.paged.first:
+            return None
+        else:
+            found = _first_of(queue, number, level)
         if found and (not oldest or found < oldest):
             oldest = found
     return oldest
-
-
-def asks_store(queue: Queue) -> bool:
-    """Whether `oldest_ready` has to ask the store."""
-    if not queue.ready_count or not queue.paged_count:
-        return False
-    for number in _LEVELS[queue.occupied % len(_LEVELS)]:
-        level = queue.levels[number]
-        paged = level.paged if level is not None else None
-        if paged is None or paged.first or paged.count <= 0:
-            continue
-        assert level is not None
-        if level.first() is None:
-            return True
-    return False
 
 
 def _first_of(queue: Queue, number: int, level: Level) -> int:

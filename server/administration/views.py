@@ -26,7 +26,7 @@ from daybook.engine.names.names import host_and_name, plain
 from daybook.engine.queues.consumer import Consumer, as_consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.groups import Grouping
-from daybook.engine.queues.level_scan import asks_store, entry_of, oldest_ready
+from daybook.engine.queues.level_scan import entry_of, oldest_known, oldest_ready
 from daybook.engine.queues.queue import PAST_ALL, Address, Queue, StoreError
 from daybook.engine.refusals import Code, Refusal, no_address
 from daybook.engine.routing.duplicates import remembered
@@ -268,12 +268,11 @@ def _ages(queues: list[Queue]) -> Slices[dict[Queue, int]]:
     for start in range(0, len(queues), SLICE):
         asking = []
         for queue in queues[start : start + SLICE]:
-            if asks_store(queue):
+            known = oldest_known(queue)
+            if known is None:
                 asking.append(queue)
             else:
-                # As `_age` does, written out because a list may have very many queues.
-                oldest = oldest_ready(queue)
-                ages[queue] = PAST_ALL - oldest if oldest else 0
+                ages[queue] = PAST_ALL - known if known else 0
         yield SLICE
         for begin in range(0, len(asking), ASKED_AT_ONCE):
             ages |= {queue: _age(queue) for queue in asking[begin : begin + ASKED_AT_ONCE]}

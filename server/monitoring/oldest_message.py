@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from daybook.engine.queues.level_scan import asks_store
+from daybook.engine.queues.level_scan import oldest_known
 from daybook.engine.queues.queue import Queue
 from daybook.engine.state.state import State
 from daybook.server.administration.views import entered, oldest_of
@@ -49,7 +49,7 @@ class OldestMessage:
                 return
             if not queue.ready_count or not self._is_there(queue):
                 continue
-            asked += asks_store(queue)
+            asked += oldest_known(queue) is None
             oldest = oldest_of(queue)
             if oldest and (self._best is None or oldest < self._best[0]):
                 self._best = oldest, queue
