@@ -125,8 +125,10 @@ class OnConsole(Scenario):
 
 
 @contextlib.contextmanager
-def _again(work: Callable[[], object]) -> Iterator[None]:
-    """Do something again and again, in several threads."""
+def _again(
+    work: Callable[[], object], count: int = THREADS, patience: float = STALL_SECONDS
+) -> Iterator[None]:
+    """Do something again and again, in several threads; wait so long for the end of the last."""
     is_over = threading.Event()
 
     def loop() -> None:
@@ -135,7 +137,7 @@ def _again(work: Callable[[], object]) -> Iterator[None]:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 work()
 
-    threads = [threading.Thread(target=loop, daemon=True) for _ in range(THREADS)]
+    threads = [threading.Thread(target=loop, daemon=True) for _ in range(count)]
     for each in threads:
         each.start()
     try:
@@ -143,7 +145,7 @@ def _again(work: Callable[[], object]) -> Iterator[None]:
     finally:
         is_over.set()
         for each in threads:
-            each.join(STALL_SECONDS)
+            each.join(patience)
 
 
 class Requests(OnConsole):
@@ -217,6 +219,21 @@ class Stories(OnConsole):
             stack.enter_context(_again(lambda path=path: console.ask("GET", path)))  # type: ignore[misc]
 
 
+class Queries(OnConsole):
+    """queries in SQL that would take days, one after the other until their time is over"""
+
+    def prepare(self) -> None:
+        """Have a history."""
+        self.fill("/queue/told", 20_000)
+
+    def harm(self, stack: contextlib.ExitStack, console: Console) -> None:
+        """Ask for each event beside each other one, thrice."""
+        sql = "SELECT sum(a.lsn * b.lsn % 7 + c.lsn) FROM events a, events b, events c"
+        path = f"{console.path}/sql?{urlencode({'q': sql})}"
+        # A user has one at a time; the end of the console is that of the last.
+        stack.enter_context(_again(lambda: console.ask("GET", path), count=1, patience=0))
+
+
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "console-requests": Requests,
     "console-logins": Logins,
@@ -224,4 +241,5 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "console-deaf": Deaf,
     "console-tabs": Tabs,
     "console-stories": Stories,
+    "console-queries": Queries,
 }
