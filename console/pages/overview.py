@@ -27,6 +27,8 @@ COUNTS: Final = (
     ("messages_dead_lettered", "dead-letters"),
 )  # fmt: skip
 """The figures in the row at the top, and the page that each leads to."""
+PARTS: Final = ("figures", "memory")
+"""The parts of the page that renew themselves, and their templates."""
 FULL_DAYS_MAX: Final = 365.0
 OTHERS_MOST: Final = 2.0
 """Where the disk lost more than this times what the broker wrote, others fill it."""
@@ -164,11 +166,13 @@ async def _newest(visit: Visit, samples: Samples) -> bytes:
 
 
 def _event(values: dict[str, Any], visit: Visit) -> bytes:
-    text = render("figures.html", visit=visit, at=0, broker=visit.broker, **values)
-    figures = values["newest"]
-    lines = "\n".join(f"data: {line}" for line in text.splitlines())
-    told = msgspec.json.encode(figures).decode()
-    return f"event: figures\n{lines}\n\nevent: sample\ndata: {told}\n\n".encode()
+    told = {"sample": msgspec.json.encode(values["newest"]).decode()}
+    for part in PARTS:
+        told[part] = render(f"{part}.html", visit=visit, at=0, broker=visit.broker, **values)
+    return "".join(
+        f"event: {name}\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
+        for name, text in told.items()
+    ).encode()
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

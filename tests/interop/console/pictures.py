@@ -1,0 +1,123 @@
+"""The pictures of the console in the documentation: `python -m tests.interop.console.pictures`.
+
+Stages two minutes of a small shop, with poison messages, a crash and an operator, and takes the
+pictures in `docs/images` in a real browser.
+"""
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
+from typing import Any, Final
+
+from playwright.sync_api import sync_playwright
+
+from tests.interop.console.test_chromium import CHROMIUM, Page
+from tests.interop.using import connected, daybook, events, publish, subscribed
+from tests.meta import tree
+from tests.support.console import ConsoleProcess
+from tests.support.process import BrokerProcess, wait_for
+
+IMAGES: Final = tree.ROOT / "docs" / "images"
+SECONDS: Final = 60.0
+"""How long the shop is open before the crash, and after it."""
+ERRORS: Final = {7: "price 13 is not allowed", 31: "warehouse: time-out", 53: "no such customer"}
+"""One order in so many is refused by the consumer, with this error."""
+TALL: Final = {"width": 1280, "height": 940}
+WIDE: Final = {"width": 1280, "height": 760}
+
+
+@contextmanager
+def trade(broker: BrokerProcess) -> Iterator[None]:
+    """Let orders come in waves, and a consumer take most of them, until the end or a crash."""
+    is_over = Event()
+
+    def sell() -> None:
+        wire, number = connected(broker), 0
+        begun = time.monotonic()
+        while not is_over.is_set():
+            wave = 1 + 0.7 * math.sin((time.monotonic() - begun) / 9)
+            for _ in range(round(12 * wave)):
+                number += 1
+                publish(wire, "/queue/orders.eu", b'{"boots": 2}', order=str(4000 + number))
+            is_over.wait(0.1)
+
+    def work() -> None:
+        wire = connected(broker)
+        subscribed(wire, "/queue/orders.eu", ack="client-individual")
+        count = 0
+        while not is_over.is_set():
+            message = wire.expect("MESSAGE")
+            count += 1
+            error = next((ERRORS[each] for each in ERRORS if count % each == 0), "")
+            how = {"error": error} if error else {}
+            wire.send("NACK" if error else "ACK", b"", id=message.headers["ack"], **how)
+
+    def quietly(task: Any) -> None:
+        try:
+            task()
+        except (OSError, AssertionError):
+            # The broker is killed.
+            return
+
+    threads = [Thread(target=quietly, args=(task,), daemon=True) for task in (sell, work)]
+    for each in threads:
+        each.start()
+    yield
+    is_over.set()
+
+
+def stage(broker: BrokerProcess) -> None:
+    """Open the shop, and kill its broker in the middle."""
+    daybook(
+        broker, "settings", "set", "orders.#", "max-delivery-attempts=2", "dead-letter-address=DLQ"
+    )
+    with trade(broker):
+        time.sleep(SECONDS)
+        broker.kill()
+    broker.start()
+
+
+def take(page: Page, path: str, name: str, size: dict[str, int]) -> None:
+    """Take a picture of a page."""
+    page.page.set_viewport_size(size)
+    page.go(path)
+    page.page.wait_for_timeout(1000)
+    page.page.screenshot(path=IMAGES / name)
+
+
+def main() -> None:
+    """Stage the shop, and take all pictures."""
+    with TemporaryDirectory() as folder, chdir(folder), sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        with (
+            # Paths are in the commands that pages show.
+            BrokerProcess(Path("files"), data=Path("shop")) as broker,
+            ConsoleProcess(Path(), "--data", str(broker.start().data)) as console,
+        ):
+            page = Page(chromium, console)
+            page.go(console.link)
+            stage(broker)
+            with trade(broker):
+                time.sleep(SECONDS)
+                wait_for(lambda: events(broker, "DeadLettered"), "dead letters")
+                dead = events(broker, "DeadLettered")[-1]["message"]
+                take(page, "/b/shop", "console-overview.png", TALL)
+                take(
+                    page,
+                    "/b/shop/dead-letters?queue=DLQ&by=error",
+                    "console-dead-letters.png",
+                    TALL,
+                )
+                take(page, f"/b/shop/story?message={dead}", "console-story.png", TALL)
+            page.page.get_by_role("button", name=re.compile("theme")).click()
+            at = events(broker, "BrokerStarted")[-1]["lsn"]
+            take(page, f"/b/shop/past?at={at}", "console-time-machine.png", WIDE)
+
+
+if __name__ == "__main__":
+    main()
