@@ -77,10 +77,14 @@ class Following:
         try:
             return self._answer(peer, said)
         except NotFollowing as error:
-            return Refused(self.record.record.promised, str(error))
+            return self._refused(error)
         except (OtherHistory, BaseFault, Damage) as error:
             self._is_joined = False
-            return Refused(self.record.record.promised, str(error))
+            return self._refused(error)
+
+    def _refused(self, why: Exception) -> Refused:
+        known = self.record.record
+        return Refused(known.promised, str(why), known.node)
 
     def _answer(self, peer: int, said: Said) -> Answer | None:
         if isinstance(said, Ask):

@@ -38,10 +38,12 @@ class Standing(msgspec.Struct, frozen=True, tag="standing"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """What was asked for is refused; `promised` is the newest epoch that the node knows."""
+    """What was asked for is refused; `promised` is the newest epoch that the node knows, and `to`
+    the node to which it is promised."""
 
     promised: int
     why: str
+    to: str = ""
 
 
 class Join(msgspec.Struct, frozen=True, tag="join"):

@@ -421,13 +421,19 @@ class Node:
             return
         if now >= self.valid_until:
             self._step_down(now, LATE)
-        elif isinstance(said, Refused) and said.promised > self.epoch:
-            self._step_down(now, f"{node} promised epoch {said.promised}")
+        elif isinstance(said, Refused) and self._is_promised_elsewhere(said):
+            self._step_down(now, f"{node} promised epoch {said.promised} to another node")
         elif self.role is Role.LEADING:
             self._ship(node, said, now)
         elif self._gathering is not None and isinstance(said, Standing):
             self._gathering.answer(said)
             self._look_at_answers(now)
+
+    def _is_promised_elsewhere(self, said: Refused) -> bool:
+        """Whether a node cannot follow this one in this epoch. An arbiter that lost its memory may
+        grant an epoch again that was promised to another node: only a newer one helps."""
+        is_same = said.promised == self.epoch and said.to not in ("", self.name)
+        return said.promised > self.epoch or is_same
 
     def _look_at_answers(self, now: int) -> None:
         gathering = self._gathering

@@ -91,11 +91,6 @@ BACKGROUND_SECONDS: Final = 5.0
 SLOW_DISK_SECONDS: Final = 10.0
 """How long a block may wait for the disk before that is logged."""
 
-NOT_DURABLE: Final = (
-    "events do not become durable: the process that writes the journal, or its disk, does not "
-    "answer; receipts wait, and senders are blocked"
-)
-
 FAILED: Final = 1
 CONSOLE: Final = "console"
 
@@ -431,7 +426,7 @@ class Service:
         waited = now - self._waiting[1] if since else 0.0
         is_slow = waited >= SLOW_DISK_SECONDS
         if is_slow and not self._is_slow:
-            log.error(NOT_DURABLE, writer_pid=self._writer.pid, seconds=int(waited))
+            log.error(self._cluster.not_durable, writer_pid=self._writer.pid, seconds=int(waited))
         elif self._is_slow and not is_slow:
             log.info("blocks become durable again")
         self._is_slow = is_slow
@@ -627,7 +622,7 @@ class Service:
         broker = self.broker
         blocked = "the index is behind, or has failed" if broker.room.behind else ""
         return {
-            "durability_trouble": NOT_DURABLE if self._is_slow else "",
+            "durability_trouble": self._cluster.not_durable if self._is_slow else "",
             "disk_full": self.disk.full_because,
             **self.monitoring.queues(),
             "max_unindexed_bytes": self.hub.options.max_unindexed_bytes,

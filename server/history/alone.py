@@ -13,7 +13,15 @@ from daybook.journal.writing.process_writer import ProcessWriter
 
 
 class Alone:
-    """The differences of a broker that is part of a cluster; here: none."""
+    """The differences of a broker that is part of a cluster; here: none.
+
+    `not_durable` says why events do not become durable.
+    """
+
+    not_durable = (
+        "events do not become durable: the process that writes the journal, or its disk, does not "
+        "answer; receipts wait, and senders are blocked"
+    )
 
     def begin(self, writer: ProcessWriter, data_id: bytes, lsn: int) -> None:
         """Wait until the first block may be written; the journal ends with an event. Raises

@@ -30,6 +30,12 @@ LOST: Final = "the node that started this broker has ended, or leads no more"
 class Led(Alone):
     """The differences of a broker that a node has started."""
 
+    not_durable = (
+        "events do not become durable: too few nodes acknowledge them, or this one's disk does not "
+        "answer; `daybook cluster status` says which nodes lag; receipts wait, and senders are "
+        "blocked"
+    )
+
     def __init__(self, end: BrokerEnd) -> None:
         self._end: Final = end
         self._written = 0

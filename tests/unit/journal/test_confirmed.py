@@ -112,5 +112,36 @@ def test_a_mark_that_was_cut_short_is_refused(tmp_path: Path) -> None:
     data, _ = written(tmp_path, 3)
     ConfirmedMark(data).raise_to(2)
     (data / NODE / "confirmed").write_bytes(b"\2")
-    with pytest.raises(JournalError, match="has 1 bytes and needs 8: start the node"):
+    with pytest.raises(JournalError, match="has 1 bytes and needs 16: start the node"):
         journal_disk(data).names()
+
+
+@pytest.mark.parametrize("place", range(16))
+def test_a_flipped_bit_never_shows_what_is_not_confirmed(tmp_path: Path, place: int) -> None:
+    data, journal = written(tmp_path, 5)
+    ConfirmedMark(data).raise_to(2)
+    path = data / NODE / "confirmed"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << place % 8
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match="is damaged: start the node"):
+        journal_disk(data).names()
+    mark = ConfirmedMark(data)
+    assert mark.lsn == 0, "what is confirmed is said again"
+    mark.raise_to(3)
+    assert lsns(journal_disk(data)) == [1, 2, 3]
+    journal.close()
+
+
+def test_a_reader_waits_for_a_node_between_the_two_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, journal = written(tmp_path, 5)
+    mark = ConfirmedMark(data)
+    path = data / NODE / "confirmed"
+    content = bytearray(path.read_bytes())
+    content[:8] = (4).to_bytes(8, "little")
+    path.write_bytes(content)
+    monkeypatch.setattr("daybook.journal.confirmed.time.sleep", lambda seconds: mark.raise_to(5))
+    assert lsns(journal_disk(data)) == [1, 2, 3, 4, 5]
+    journal.close()

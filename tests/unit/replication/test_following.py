@@ -90,7 +90,7 @@ def test_a_new_node_asks_the_arbiter_before_its_first_promise(following: Followi
     assert refused == Refused(0, "this node is new, and asks the arbiter first who leads")
     assert following.was_asked
     following.record.promise(5, "c", 5)
-    assert told(following, ask(4)) == Refused(5, "epoch 5 is promised to 'c'")
+    assert told(following, ask(4)) == Refused(5, "epoch 5 is promised to 'c'", "c")
 
 
 def test_a_new_node_counts_once_it_has_what_older_epochs_confirmed(following: Following) -> None:
@@ -131,8 +131,8 @@ def test_a_node_that_stands_takes_nothing_of_an_older_leader(following: Followin
     following.record.promise(5, "a", 5)
     stands(following, ask(5))
     following.stand(6)
-    assert told(following, Beat(3)) == Refused(6, "another node leads")
-    assert told(following, ask(5)) == Refused(6, "epoch 6 is promised to 'b'")
+    assert told(following, Beat(3)) == Refused(6, "another node leads", "b")
+    assert told(following, ask(5)) == Refused(6, "epoch 6 is promised to 'b'", "b")
 
 
 def test_a_journal_of_another_cluster_is_told(following: Following) -> None:
