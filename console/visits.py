@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -213,11 +213,22 @@ class Visit:
         """Return the URL of a page of this broker."""
         return f"/b/{quote(self.broker.name)}{'/' if path else ''}{path}"
 
-    def page(self, template: str, *, title: str, code: int = 200, **values: Any) -> Response:
-        """Return a page of this broker."""
+    def page(
+        self,
+        template: str,
+        *,
+        title: str,
+        code: int = 200,
+        is_of_moment: bool = True,
+        **values: Any,
+    ) -> Response:
+        """Return a page of this broker; one about all of history is not `is_of_moment`."""
+        others = [(key, value) for key, value in self.query.multi_items() if key != "at"]
+        now = self.request.url.path + (f"?{urlencode(others)}" if others else "")
         text = render(
             template, title=title, visit=self, broker=self.broker, identity=self.identity,
-            at=self.at, csrf=self.session.csrf, theme=self.request.cookies.get(THEME, ""),
+            at=self.at if is_of_moment else 0, now=now, csrf=self.session.csrf,
+            theme=self.request.cookies.get(THEME, ""),
             brokers=self.console.brokers, here=self.request.url.path,
             pages=groups_of(self._rights(), is_live=self.is_live),
             whole=self.request.url.path + _tail(self.request), **values,

@@ -87,7 +87,7 @@ async def report(visit: Visit) -> Response:
     name = visit.query.get("name", "")
     told = await visit.history("report", name=name)
     return visit.page(
-        "report.html", title=f"Report {name}", told=told,
+        "report.html", is_of_moment=False, title=f"Report {name}", told=told,
         command=visit.journal("reports", "--data", str(visit.broker.directory), "--report", name),
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ async def _shown(visit: Visit, wrong: str = "") -> Response:
     moment = None
     if visit.at:
         moment = await visit.history("moment", lsn=visit.at)
+        visit.shown_lsn = moment["lsn"]
     at = moment or span["last"]
     marks = [each for each in span["marks"] if each["lsn"]]
     return visit.page(
@@ -100,11 +101,14 @@ async def compare(visit: Visit) -> Response:
     before, after = visit.number("before"), visit.number("after")
     if not before or not after:
         raise Refused(BAD_REQUEST, "two moments are needed: before and after, as LSNs")
-    before, after = min(before, after), max(before, after)
+    # The journal may end before one of them, and later have more.
+    before, after = [
+        (await visit.history("moment", lsn=each))["lsn"] for each in sorted((before, after))
+    ]
     told = await visit.history("compare", before=before, after=after)
     differing = [(what, KEYS[what][0], told[what]) for what in KEYS if any(told[what].values())]
     return visit.page(
-        "compare.html", title="What changed", told=told, differing=differing,
+        "compare.html", is_of_moment=False, title="What changed", told=told, differing=differing,
         command=visit.journal("diff", str(visit.broker.directory), str(before), str(after)),
     )  # fmt: skip
 

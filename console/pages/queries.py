@@ -72,7 +72,8 @@ async def _shown(visit: Visit, sql: str, chart: str) -> Response:
             wrong, place = str(error), place_of(str(error))
     return visit.page(
         "sql.html", title="SQL", code=BAD_REQUEST if wrong else 200, sql=sql, answer=answer,
-        wrong=wrong, place=place, chart=chart, charted=_charted(answer, chart) if answer else "",
+        is_of_moment=False, wrong=wrong, place=place, chart=chart,
+        charted=_charted(answer, chart) if answer else "",
         saved=await _saved(visit), tables=await _tables(visit), series_max=SERIES_MAX,
         is_short=len(sql) <= SHARED_CHARS_MAX, command=_command(visit, sql) if answer else "",
     )  # fmt: skip

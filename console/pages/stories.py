@@ -17,15 +17,20 @@ TEXTS: Final = ("queue", "address")
 async def story(visit: Visit) -> Response:
     """Show the story of a message; or those with a header, of which a single one is shown at once;
     or ask which."""
-    message, header = visit.number("message"), visit.query.get("header", "")
+    message, header = visit.number("message"), _trimmed(visit.query.get("header", ""))
     if header and not message:
         return await _stories(visit, header)
     told = await visit.history("story", message=message) if message else None
     return visit.page(
         "story.html", title=f"Story of message {message}" if message else "Story of a message",
-        told=told, message=message, header="", found=None,
+        told=told, message=message, header="", found=None, is_of_moment=False,
         command=visit.journal("trail", str(visit.broker.directory), str(message)) if told else "",
     )  # fmt: skip
+
+
+def _trimmed(header: str) -> str:
+    """Return a header without the blanks that people type or paste around its parts."""
+    return "=".join(part.strip() for part in header.split("=", 1))
 
 
 async def _stories(visit: Visit, header: str) -> Response:
@@ -36,6 +41,7 @@ async def _stories(visit: Visit, header: str) -> Response:
         )
     return visit.page(
         "story.html", title="Story of a message", told=None, message=0, header=header, found=found,
+        is_of_moment=False,
         command=visit.journal("trail", str(visit.broker.directory), "--header", header),
     )  # fmt: skip
 
@@ -55,7 +61,10 @@ async def events(visit: Visit) -> Response:
     question: dict[str, Any] = {name: visit.query.get(name, "") for name in TEXTS}
     begin, end = visit.number("from"), visit.number("to")
     question["from_lsn"] = max(1, begin)
-    ends = [each for each in (visit.at, end) if each]
+    if visit.at:
+        # The journal may end before.
+        visit.shown_lsn = (await visit.history("moment", lsn=visit.at))["lsn"]
+    ends = [each for each in (visit.shown_lsn, end) if each]
     if ends:
         question["to_lsn"] = min(ends)
     question["message"] = visit.number("message")

@@ -39,6 +39,13 @@ function shortened(text) {
   return text.length > LABEL_CHARS ? `${text.slice(0, LABEL_CHARS - 1)}…` : text;
 }
 
+// As other times of the console; of days without hours, the days.
+function moment(time, times) {
+  const text = new Date(time * 1000).toISOString();
+  if (times.every((each) => each % 86400 === 0)) return text.slice(0, 10);
+  return times.at(-1) - times[0] < 86400 ? clock(time, times) : text.slice(5, 16).replace("T", " ");
+}
+
 // Bars of several columns stand in each other, the first one widest.
 function answerOptions(answer, isBars, width) {
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--border") }, ticks: { stroke: colour("--border") } };
@@ -46,6 +53,10 @@ function answerOptions(answer, isBars, width) {
   if (answer.kind === "text") {
     below.values = (plot, splits) => splits.map((each) => (Number.isInteger(each) ? shortened(answer.labels[each] ?? "") : ""));
     below.space = 90;
+  }
+  if (answer.kind === "time") {
+    below.values = (plot, times) => times.map((time) => moment(time, times));
+    below.space = 110;
   }
   const edge = isBars && answer.columns[0].length > 1
     ? (answer.columns[0].at(-1) - answer.columns[0][0]) / (answer.columns[0].length - 1) / 2 : 0;

@@ -146,13 +146,16 @@ function renewal() {
     try {
       const answer = await fetch(location.href, { headers: { "x-renews": "yes" } });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (answer.ok) on = replaced(page) && on;
+      const entry = entryOf(answer);
+      if (entry) trouble = OVER;
+      if (entry) warn(OVER, entry);
+      else if (answer.ok) on = replaced(page) && on;
       else trouble = page.querySelector("[role=alert]")?.textContent || `status ${answer.status}`;
     } catch {
       trouble = "the console does not answer";
     }
     pause = trouble ? Math.min(2 * pause, RENEW_MS_MAX) : RENEW_MS;
-    if (trouble) warn(trouble);
+    if (trouble && trouble !== OVER) warn(trouble);
     show();
     wait();
   };
@@ -168,12 +171,45 @@ function renewal() {
   wait();
 }
 
-// Says above the parts of a page why there are no newer ones.
-function warn(trouble) {
+const OVER = "your session is over";
+
+// The page of the login, if that is what the console answered with.
+function entryOf(answer) {
+  return answer.redirected && new URL(answer.url).pathname === "/login" ? answer.url : "";
+}
+
+// The overview hears nothing any more: says so if another login is needed, or a right is gone.
+function streaming() {
+  let isOver = false;
+  const judge = async () => {
+    const answer = await fetch(location.href, { headers: { "x-renews": "yes" } }).catch(() => null);
+    const entry = answer ? entryOf(answer) : "";
+    isOver = Boolean(answer && (entry || !answer.ok));
+    if (entry) warn(OVER, entry);
+    else if (isOver) warn(`the console refuses newer figures (status ${answer.status})`);
+  };
+  document.body.addEventListener("htmx:sseError", judge);
+  document.body.addEventListener("htmx:sseClose", (closed) => {
+    if (closed.detail.type === "message") judge();
+  });
+  document.body.addEventListener("htmx:sseMessage", () => {
+    if (isOver) document.querySelector("[data-live=state]").replaceChildren();
+    isOver = false;
+  });
+}
+
+// Says above the parts of a page why there are no newer ones; `entry` leads to the login.
+function warn(trouble, entry) {
   const said = document.createElement("p");
   said.className = "wrong";
   said.setAttribute("role", "alert");
   said.textContent = `${trouble}. What is below is older.`;
+  if (entry) {
+    const link = document.createElement("a");
+    link.href = entry;
+    link.textContent = "Log in again";
+    said.append(" ", link, ".");
+  }
   document.querySelector("[data-live=state]").replaceChildren(said);
 }
 
@@ -201,6 +237,7 @@ function replaced(page) {
 
 document.addEventListener("DOMContentLoaded", () => {
   renewal();
+  streaming();
   copyButtons(document);
   slider();
   menu();

@@ -290,7 +290,7 @@ class AutoLinks(Reading, frozen=True, tag="auto-links"):
 CONSUMER_TABLE: Final = Table(
     "consumers",
     ("consumer", "connection", "user", "queue", "in_flight", "ack_mode"),
-    ("subscription", "bundle", "filter", "credit_messages", "credit_bytes"),
+    ("client_id", "peer", "subscription", "bundle", "filter", "credit_messages", "credit_bytes"),
     named_by="queue",
 )
 
@@ -298,7 +298,7 @@ CONSUMER_TABLE: Final = Table(
 class Consumers(Listed, frozen=True, tag="consumers"):
     """List consumers and their queues, in the order in which they came.
 
-    Users, queues and subscriptions are searched.
+    Users, client ids, peers, queues and subscriptions are searched.
     """
 
     sort: Annotated[str, sorting(connections.CONSUMER_ORDERS)] = ""

@@ -124,7 +124,7 @@ def listing_consumers(
     there = state.consumers
     page = yield from _page(
         there, offset, limit, order, CONSUMER_ORDERS,
-        lambda each: f"{each.connection.user}\n{each.queue.name}\n{each.subscription}",
+        lambda each: f"{_client(each.connection)}\n{each.queue.name}\n{each.subscription}",
     )  # fmt: skip
     rows = yield from rows_of(
         page.objects, lambda each: _consumer(each) if each.id in there else {}
@@ -421,6 +421,8 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
         "consumer": consumer.id,
         "connection": consumer.connection_id,
         "user": consumer.connection.user,
+        "client_id": consumer.connection.client_id,
+        "peer": consumer.connection.peer,
         "queue": consumer.queue.name,
         "subscription": consumer.subscription,
         "ack_mode": consumer.ack_mode,

@@ -87,7 +87,7 @@ def counting(state: State) -> Slices[dict[str, Any]]:
     exist, since each was created.
     """
     ready = held = scheduled = in_flight = withheld = paging = 0
-    added = acknowledged = dead_lettered = expired = 0
+    added = acknowledged = dead_lettered = expired = unrouted = 0
     queues = list(state.queues.values())
     for start in range(0, len(queues), SLICE):
         some = queues[start : start + SLICE]
@@ -106,6 +106,7 @@ def counting(state: State) -> Slices[dict[str, Any]]:
     for start in range(0, len(addresses), SLICE):
         each = addresses[start : start + SLICE]
         paging += sum(address.paging for address in each)
+        unrouted += sum(address.unrouted for address in each)
         yield len(each)
     return {
         "connections": len(state.connections),
@@ -121,6 +122,7 @@ def counting(state: State) -> Slices[dict[str, Any]]:
         "messages_acknowledged": acknowledged,
         "messages_dead_lettered": dead_lettered,
         "messages_expired": expired,
+        "messages_unrouted": unrouted,
         "addresses_paging": paging,
     }
 

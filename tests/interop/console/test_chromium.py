@@ -267,6 +267,29 @@ def test_lists_renew_themselves_until_they_are_told_not_to(
     assert not page.complaints
 
 
+def test_a_page_says_that_its_session_is_over_and_leads_to_the_login(
+    chromium: Any, console: ConsoleProcess
+) -> None:
+    page = Page(chromium, console)
+    page.log_in("ada")
+    other = page.context.new_page()
+    other.goto(console.url + "/b/data")
+    other.wait_for_selector(".chart canvas")
+    shown = page.go("/b/data/list/queues?search=one")
+    last = page.context.new_page()
+    last.goto(console.url + "/b/data/list/hosts")
+    last.click("text=Log out")
+    for each in (shown, other):
+        each.wait_for_selector("text=your session is over")
+    assert shown.get_attribute("[data-renewal]", "aria-pressed") == "true"
+    shown.click("text=Log in again")
+    shown.fill("input[name=login]", "ada")
+    shown.fill("input[name=passcode]", "ada")
+    shown.keyboard.press("Enter")
+    shown.wait_for_url("**/b/data/list/queues?search=one")
+    page.context.close()
+
+
 def test_an_answer_has_a_table_and_a_chart(page: Page) -> None:
     shown = page.go("/b/data/sql")
     shown.fill("#question", "SELECT kind, count(*) AS n FROM events GROUP BY ALL")

@@ -115,6 +115,7 @@ def test_the_overview_says_where_to_read_about_a_problem(
     wait_for(lambda: where in browser.get("/b/data").words, "the warning")
     words = browser.get("/b/data").words
     assert "messages dead lettered" in words
+    assert "messages unrouted" in words
     assert "Memory messages" in words
     browser.do("/b/data/do/queue/resume", queue="resting")
     wait_for(lambda: where not in browser.get("/b/data").words, "its end")
@@ -289,6 +290,11 @@ def test_the_past_is_shown_as_it_was(broker: BrokerProcess, visit: Visit) -> Non
     assert re.search(rf"story\?message={first['lsn']}\W", shown.text)
     overview = browser.get("/b/data", at=routed["lsn"])
     assert (overview.status, "messages ready" in overview.words) == (200, True), overview.error
+    assert "No problems" not in overview.words, "nobody looked for them"
+    [leads] = re.findall(r'href="([^"]*)">Now</a>', shown.text)
+    assert leads == "/b/data/queue?queue=then"
+    story = browser.get("/b/data/story", message=first["lsn"], at=5)
+    assert "as it was after event" not in story.words, "it has all of history"
     assert browser.get("/b/data/do/queue/purge", at=5).status == 400
     gone = browser.get("/b/data/go", time="2000-01-01T00:00:00")
     assert "the journal begins with event" in gone.error
@@ -341,10 +347,13 @@ def test_a_moment_ends_what_is_shown(broker: BrokerProcess, visit: Visit) -> Non
     shown = browser.get("/b/data/events", at=5)
     assert max(each["lsn"] for each in answer_of(command_on(shown))) == 5
     assert ">6<" not in shown.text
-    later = browser.get("/b/data/list/queues", at=10**12)
-    found = re.search(r"as it was after event (\d+)", later.words)
-    assert found is not None
-    assert int(found[1]) < 10**12
+    for page in ("list/queues", "events", "past"):
+        later = browser.get(f"/b/data/{page}", at=10**12)
+        found = re.search(r"as it was after event (\d+)", later.words)
+        assert found is not None, page
+        assert int(found[1]) < 10**12, page
+    compared = browser.get("/b/data/compare", before=5, after=10**12)
+    assert str(10**12) not in compared.words
 
 
 def test_events_and_stories_are_those_of_the_journal(broker: BrokerProcess, visit: Visit) -> None:
@@ -416,6 +425,8 @@ def test_a_story_is_found_by_a_header(broker: BrokerProcess, visit: Visit) -> No
     none = browser.get("/b/data/story", header="order=none")
     assert "There is no message with the header order=none" in none.words
     assert 'value="order=none"' in none.text
+    pasted = browser.get("/b/data/story", header=" order = one of a kind\t")
+    assert re.search(r"Story of message \d+", pasted.words)
     assert "like order=4711" in browser.get("/b/data/story", header="order").error
     assert "like order=4711" in browser.get("/b/data/story", header="=x").error
 
