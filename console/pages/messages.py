@@ -3,6 +3,7 @@ XML or bytes, a large one by pieces. Bodies are shown, never executed.
 """
 
 from base64 import b64decode
+from itertools import islice
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -11,11 +12,17 @@ from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
 from daybook.console.pages.lists import command_of
 from daybook.console.visits import BAD_REQUEST, Page, Visit, mistake
+from daybook.engine.messages.headers import is_of_applications
 from daybook.engine.names.names import plain
 from daybook.server.administration.bodies import forms_of
+from daybook.server.administration.deaths import death_in
 from daybook.server.administration.ways import way_of
 
 ROWS: Final = 50
+SAID_MAX: Final = 5
+SAID_CHARS_MAX: Final = 160
+OF_BROKERS: Final = ("_AMQ_", "_DAYBOOK_", "x-opt-")
+"""The beginnings of headers that brokers give to a message."""
 ACTS: Final = ("move", "copy", "retry", "expire", "remove", "priority")
 
 
@@ -34,12 +41,26 @@ async def messages(visit: Visit) -> Response:
             raise
         wrong = mistake(error)
         answer = {"messages": [], "in_queue": None}
+    deaths = [death_in(row["headers"] or {}) for row in answer["messages"]]
     return visit.page(
         "messages.html", title=f"Messages of {plain(name)}", queue=name, answer=answer,
+        said=[_said(row["headers"] or {}) for row in answer["messages"]],
+        deaths=deaths if any(deaths) else [],
         asked=asked, wrong=wrong, code=BAD_REQUEST if wrong else 200,
         command="" if wrong else _command(visit, asked),
         offered=[] if wrong else await _offered(visit, name),
     )  # fmt: skip
+
+
+def _said(headers: dict[str, str]) -> str:
+    """Return the first headers that an application gave a message, in a line."""
+    own = (
+        f"{name}={value}"
+        for name, value in headers.items()
+        if is_of_applications(name) and not name.startswith(OF_BROKERS)
+    )
+    line = ", ".join(islice(own, SAID_MAX))
+    return line if len(line) <= SAID_CHARS_MAX else line[: SAID_CHARS_MAX - 1] + "…"
 
 
 async def _offered(visit: Visit, queue: str) -> list[str]:

@@ -542,6 +542,7 @@ def _peeked(
     row = _entry(entry, data, length)
     row |= {
         "queue": queue.name,
+        "entered": entered(queue, message.id),
         "piece": number,
         "pieces": pieces,
         "standard": {key: text_of(value) for key, value in typed.standard.items()},

@@ -121,6 +121,25 @@ def test_the_overview_says_where_to_read_about_a_problem(
     wait_for(lambda: where not in browser.get("/b/data").words, "its end")
 
 
+def test_messages_are_listed_with_their_headers_and_deaths(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    send(broker, "apart", "x", "--header", "order=77", "--header", "JMSType=t")
+    listed = browser.get("/b/data/messages", queue="apart")
+    assert "order=77" in listed.words
+    assert "died" not in listed.words
+    [number] = re.findall(r"message=(\d+)&amp;queue|message=(\d+)", listed.text)[:1]
+    one = browser.get("/b/data/message", queue="apart", message=number[0] or number[1])
+    assert re.search(r"in this queue since 20\d\d-", one.words)
+    browser.do("/b/data/do/settings/set", match="apart", values="max-delivery-attempts=1")
+    url = f"stomp://ada:ada@127.0.0.1:{broker.port}"
+    command = [DAYBOOK, "receive", "apart", "--reject", "--url", url]
+    assert nursery.run(command, capture_output=True, check=False, text=True).returncode == 0
+    dead = browser.get("/b/data/messages", queue="DLQ", filter="order = '77'")
+    assert re.search(r"delivery-limit in apart, 20\d\d-", dead.words)
+
+
 def test_what_clients_wrote_is_shown_and_never_obeyed(broker: BrokerProcess, visit: Visit) -> None:
     send(broker, "hostile", HOSTILE, "--header", "x=<img src=x onerror=alert(1)>")
     browser = visit("ada")
