@@ -112,8 +112,8 @@ class Visit:
         has_right = self.identity.is_operator or self.identity.sees
         return self.broker.directory is not None and has_right
 
-    def _rights(self) -> set[str]:
-        """Return what the user may see, for the menu. Of a user of a broker on another machine
+    def rights(self) -> set[str]:
+        """Return what the user may see, for links. Of a user of a broker on another machine
         that is not known here: lists are offered, and the broker decides."""
         identity = self.identity
         sees_all = bool(self.broker.url) or identity.is_operator
@@ -230,7 +230,7 @@ class Visit:
             at=self.at if is_of_moment else 0, now=now, csrf=self.session.csrf,
             theme=self.request.cookies.get(THEME, ""),
             brokers=self.console.brokers, here=self.request.url.path,
-            pages=groups_of(self._rights(), is_live=self.is_live),
+            pages=groups_of(self.rights(), is_live=self.is_live),
             whole=self.request.url.path + _tail(self.request), **values,
         )  # fmt: skip
         return HTMLResponse(text, code)

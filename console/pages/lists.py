@@ -4,6 +4,7 @@ The columns, their help and the command are those of the table of administration
 added there has its page here.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,6 +13,7 @@ import msgspec
 from starlette.responses import Response
 
 from daybook.client.control import ControlError
+from daybook.console.menu import EVERYBODY, READS, SEES
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
 from daybook.engine.names.names import plain
 from daybook.server.administration.request_rows import (
@@ -86,11 +88,22 @@ async def list_page(visit: Visit) -> Response:
     return visit.page(
         "list.html", title=found.tag.replace("-", " ").capitalize(), found=found,
         help=(way.doc or row.__doc__ or "").strip(), columns=_columns(way.table), rows=shaped,
-        asked=asked, marks=marks, sorts=_sorts(marks), leading=LEADING, shown=shown,
+        asked=asked, marks=marks, sorts=_sorts(marks), leading=_leading(visit), shown=shown,
         total=answer.get("total"), next_offset=answer.get("next_offset"),
         previous=_previous(asked), option=Option,
         command=command(visit, way, asked, *(() if visit.broker.url else way.words(answer))),
     )  # fmt: skip
+
+
+def _leading(visit: Visit) -> dict[str, str]:
+    """Return the columns whose values lead to a page that the user may see."""
+    rights = visit.rights()
+    needed = {"story": READS, "list": SEES}
+    return {
+        column: path
+        for column, path in LEADING.items()
+        if needed.get(re.split("[?/]", path)[0], EVERYBODY) in rights
+    }
 
 
 def _list_of(tag: str, given: Mapping[str, str]) -> Found:
@@ -154,7 +167,8 @@ async def queue_page(visit: Visit) -> Response:
         rates = visit.console.rates_of(visit.broker.name).of(row["queue"], row, time.monotonic())
     return visit.page(
         "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
-        consumers=consumers, leading=LEADING, actions=_actions(visit, OF_QUEUES, row), rates=rates,
+        consumers=consumers, leading=_leading(visit), rates=rates,
+        actions=_actions(visit, OF_QUEUES, row),
         diverts=await _diverts_of(visit, row["address"]),
         command=command_of(visit, "queue show", do="queue", queue=plain(name)),
     )  # fmt: skip
@@ -174,7 +188,7 @@ async def address_page(visit: Visit) -> Response:
         name=name,
         diverts=diverts,
         actions=_actions(visit, OF_ADDRESSES, {"address": name, "match": name}),
-        leading=LEADING,
+        leading=_leading(visit),
         command=command_of(visit, "settings show", do="settings", address=name),
     )  # fmt: skip
 

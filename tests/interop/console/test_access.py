@@ -229,6 +229,9 @@ def test_forms_are_offered_to_those_who_may_send_them(broker: BrokerProcess, vis
     assert "do/settings/set" not in visit("sam").get("/b/data").text
     offered = re.findall(r'href="/b/data/([^"?/]+(?:/[^"?/]+)?)"', visit("sam").get("/b/data").text)
     assert offered == ["dead-letters"], "no page that would be refused"
+    queue = visit("sam").get("/b/data/queue", queue="orders.offered").text
+    assert not re.findall(r'href="/b/data/(?:story|list)', queue), "nor a link to one"
+    assert "/b/data/story?message=" in visit("rea").get("/b/data/queue", queue="offered").text
     lists = visit("rea").get("/b/data").text
     assert "list/queues" in lists
     assert "list/users" not in lists
