@@ -630,6 +630,30 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     assert "by must be one of" in browser.get("/b/data/dead-letters", by="nonsense").error
 
 
+def test_dead_letters_without_an_error_are_a_group_with_links(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    given = "max-delivery-attempts=1\ndead-letter-address=grave"
+    browser.do("/b/data/do/settings/set", match="erring", values=given)
+    browser.do("/b/data/do/queue/create", name="grave")
+    send(broker, "grave", "alive")
+    send(broker, "erring", "x", "--count", "2")
+    url = f"stomp://ada:ada@127.0.0.1:{broker.port}"
+    command = [DAYBOOK, "receive", "erring", "--reject", "--count", "2", "--url", url]
+    done = nursery.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    shown = browser.get("/b/data/dead-letters", queue="grave", by="error")
+    assert "(empty) 2 " in shown.words
+    links = [unescape(each) for each in re.findall(r'href="([^"]*filter=[^"]*)"', shown.text)]
+    [messages] = [each for each in links if each.startswith("/b/data/messages?")]
+    [retry] = [each for each in links if each.startswith("/b/data/do/queue/retry?")]
+    assert len(re.findall(r'name="message" value="\d+"', browser.get(messages).text)) == 2
+    asked = browser.submit(browser.get(retry))
+    assert "2 messages of queue grave match now." in asked.words
+    assert "sent 2 messages back" in browser.submit(asked).words
+
+
 def test_an_action_says_first_how_many_messages_it_concerns(
     broker: BrokerProcess, visit: Visit
 ) -> None:
