@@ -222,6 +222,7 @@ def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) 
     browser = visit("ada")
     made = browser.do("/b/data/do/queue/create", name="formed", max_consumers="3")
     assert "created queue 'formed'" in made.words
+    assert re.search(r"Event \d+ · To the queues", made.words), made.words
     assert "<h1>Create a queue</h1>" in browser.get("/b/data/do/queue/create").text
     assert "<h1>Set settings</h1>" in browser.get("/b/data/do/settings/set").text
     long = f"a = '{'x' * 9000}'"
