@@ -42,6 +42,8 @@ from daybook.texts import counted
 _FLAG: Final = re.compile(r"--[a-z][a-z-]*")
 _COMMAND: Final = re.compile(r"`(?:daybook )?([a-z][a-z -]*)`")
 _WHOLE: Final = re.compile(rf"[+-]?[0-9]{{1,{DIGITS_MAX}}}")
+TICKED: Final = "yes"
+"""What a box sends that is ticked."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -161,7 +163,7 @@ def _attributes_in(mark: Attributes, texts: dict[str, list[str]]) -> dict[str, A
     for each in mark.attributes:
         value = _value(each.kind, texts.get(each.field, []))
         if each.kind is bool and not is_change:
-            told[each.field] = value == "yes"
+            told[each.field] = value == "true"
         elif value not in ("", ()):
             told[each.field] = _attribute_value(each, value)
     if is_change and not told:
@@ -172,7 +174,7 @@ def _attributes_in(mark: Attributes, texts: dict[str, list[str]]) -> dict[str, A
 def _attribute_value(attribute: Attribute, value: Any) -> Any:
     """Return the value of an attribute in its type. Raises ValueError."""
     if attribute.kind is bool:
-        return value == "yes"
+        return value == "true"
     if attribute.kind is int:
         # `int` also takes digits of other scripts, and lines between digits.
         if _WHOLE.fullmatch(value) is None:
@@ -190,6 +192,8 @@ def _value(kind: Any, given: list[str]) -> Any:
         values = tuple(_lines(given))
         return lone(kind, values) if kind is not tuple else values
     text = given[-1].strip() if given else ""
+    if kind is bool and text == TICKED:
+        return "true"
     return text.replace(",", "") if kind is int else text
 
 

@@ -73,6 +73,23 @@ def test_commands_are_said_as_pages_and_buttons() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "field", "given"),
+    [
+        ("queue delete", "force", "queue=q"),
+        ("address delete", "force", "address=a"),
+        ("address create", "if_missing", "address=a"),
+        ("queue create", "if_missing", "name=q"),
+    ],
+)
+def test_a_ticked_box_is_in_the_request(command: str, field: str, given: str) -> None:
+    found = way_of(command)
+    assert found is not None
+    name, _, value = given.partition("=")
+    assert request_in(found, [(name, value), (field, "yes")])[field] is True
+    assert request_in(found, [(name, value)])[field] is False
+
+
 def test_a_missing_choice_is_said_by_its_fields() -> None:
     found = way_of("queue remove")
     assert found is not None
