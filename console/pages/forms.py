@@ -44,6 +44,10 @@ _COMMAND: Final = re.compile(r"`(?:daybook )?([a-z][a-z -]*)`")
 _WHOLE: Final = re.compile(rf"[+-]?[0-9]{{1,{DIGITS_MAX}}}")
 TICKED: Final = "yes"
 """What a box sends that is ticked."""
+TABLES: Final = {"queue": "queues", "address": "addresses"}
+"""The objects that forms look at, and the key of their row in an answer."""
+DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
+"""Requests that the broker refuses for what is in the object, which is the field named here."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -154,6 +158,9 @@ def request_in(found: Found, given: list[tuple[str, str]]) -> dict[str, Any]:
         raise ValueError(missing or f"one of {', '.join(way.one_of)} is needed")
     if way.either and all(told.get(each) for each in way.either):
         raise ValueError(f"{' and '.join(way.either)} exclude each other")
+    flaw = whole.flaw()
+    if flaw:
+        raise ValueError(flaw)
     return told
 
 
@@ -270,7 +277,7 @@ async def submit(visit: Visit) -> Response:
         return visit.page(
             "confirm.html", title=f"{_title(found)}?", found=found, given=given,
             said=said_in(fields_of(found), given), command=line,
-            concerns=await _concerned(visit, asked),
+            concerns=await _concerned(visit, asked), objection=await _objection(visit, asked),
         )  # fmt: skip
     try:
         answer = await visit.broker.change(visit.identity, asked)
@@ -336,6 +343,32 @@ def _count_in_words(row: dict[str, Any], chosen_by: str) -> str:
     if unseen > 0:
         text += f" among the first {row['looked_at']:,}, and perhaps some of {unseen:,} more"
     return f"{text}; {row['in_flight']:,} in flight stay" if row["in_flight"] else text
+
+
+async def _objection(visit: Visit, asked: dict[str, Any]) -> str:
+    """Return why the broker will not delete a queue or an address as it is now, "" if it may."""
+    place = DELETIONS.get(asked["do"], "")
+    row = await _row_of(visit, place, asked[place]) if place else {}
+    if row.get("consumers"):
+        verb = "is" if row["consumers"] == 1 else "are"
+        return f"its {counted(row['consumers'], 'consumer')} {verb} still there"
+    what = "queues" if row.get("queue_count") else "messages" if row.get("messages") else ""
+    if not what or asked["force"]:
+        return ""
+    count = row["queue_count" if what == "queues" else what]
+    needs = f"it has {counted(count, what[:-1])}, and is deleted with {what} only by force"
+    return f"{needs}; go back, and tick 'force'"
+
+
+async def _row_of(visit: Visit, place: str, name: str) -> dict[str, Any]:
+    """Return a queue or an address as it is now; {} if there is none, or the user may not see
+    it."""
+    try:
+        told = await visit.broker.look(visit.identity, {"do": place, place: name})
+    except ControlError:
+        return {}
+    [row] = told[TABLES[place]]
+    return dict(row)
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

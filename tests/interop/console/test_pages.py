@@ -18,6 +18,7 @@ from daybook.server.administration.ways import every_way
 from daybook.texts import moment
 from tests.interop.console.using import send
 from tests.interop.using import daybook, events
+from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess, Form, Shown
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
@@ -625,8 +626,11 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     assert re.search(r"DLQ running 1/m", browser.get("/b/data/list/retries").words)
     assert "runs already" in browser.do("/b/data/do/queue/retry", queue="DLQ", rate="9").error
     assert "after 1 message" in browser.do("/b/data/do/queue/stop-retry", queue="DLQ").words
-    wrong = browser.do("/b/data/do/queue/retry", queue="DLQ", rate="soon")
-    assert "is not a rate" in wrong.error
+    form = browser.get("/b/data/do/queue/retry", queue="DLQ")
+    assert "is not a rate" in browser.submit(form, rate="soon").error
+    wrong = browser.submit(form, rate="1/s", message="1")
+    assert "a rate is for retries of all messages" in wrong.error
+    assert 'name="confirmed"' not in wrong.text
     assert "sent 1 message back" in browser.do(unescape(link[1])).words
     assert "by must be one of" in browser.get("/b/data/dead-letters", by="nonsense").error
 
@@ -653,6 +657,36 @@ def test_dead_letters_without_an_error_are_a_group_with_links(
     asked = browser.submit(browser.get(retry))
     assert "2 messages of queue grave match now." in asked.words
     assert "sent 2 messages back" in browser.submit(asked).words
+
+
+def test_a_deletion_says_first_what_is_in_the_way(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    browser.do("/b/data/do/queue/create", name="bulk")
+
+    def asked(place: str, **fields: str) -> Shown:
+        form = browser.get(f"/b/data/do/{place}/delete", **{place: "bulk"})
+        return browser.submit(form, **fields)
+
+    assert "will refuse" not in asked("queue").words
+    send(broker, "bulk", "x", "--count", "3")
+    # The console keeps an answer for two seconds.
+    why = "it has 3 messages, and is deleted with messages only by force; go back, and tick 'force'"
+    wait_for(lambda: why in asked("queue").words, "the messages")
+    assert "is not empty" in browser.submit(asked("queue")).error
+    assert "it has 1 queue, and is deleted with queues only by" in asked("address").words
+    forced = asked("address", force="yes")
+    assert 'name="confirmed"' in forced.text
+    assert "will refuse" not in forced.words
+    with Wire(broker.port) as wire:
+        wire.connect(login="ada", passcode="ada")
+        wire.send("SUBSCRIBE", id="s", destination="bulk", ack="client")
+        wire.expect("MESSAGE")
+        why = "The broker will refuse this as it is now: its 1 consumer is still there."
+        wait_for(lambda: why in asked("queue", force="yes").words, "the consumer")
+        assert "has 1 consumers" in browser.submit(asked("queue", force="yes")).error
+    wait_for(lambda: why not in asked("queue", force="yes").words, "its end")
+    done = browser.submit(asked("queue", force="yes"))
+    assert "deleted queue 'bulk': 3 messages removed" in done.words
 
 
 def test_an_action_says_first_how_many_messages_it_concerns(

@@ -90,6 +90,22 @@ def test_a_ticked_box_is_in_the_request(command: str, field: str, given: str) ->
     assert request_in(found, [(name, value)])[field] is False
 
 
+@pytest.mark.parametrize(
+    ("rate", "more", "why"),
+    [
+        ("1/s", ("message", "7"), "a rate is for retries of all messages, or of those that a"),
+        ("soon", ("filter", "a = 1"), "'soon' is not a rate; write 50/s"),
+    ],
+)
+def test_a_rate_that_does_not_fit_is_said_before_the_question(
+    rate: str, more: tuple[str, str], why: str
+) -> None:
+    found = way_of("queue retry")
+    assert found is not None
+    with pytest.raises(ValueError, match=why):
+        request_in(found, [("queue", "DLQ"), ("rate", rate), more])
+
+
 def test_a_missing_choice_is_said_by_its_fields() -> None:
     found = way_of("queue remove")
     assert found is not None
