@@ -17,6 +17,7 @@ from daybook.console.visits import (
     BAD_REQUEST,
     DIGITS_MAX,
     NOT_FOUND,
+    UNAVAILABLE,
     Page,
     Refused,
     Visit,
@@ -44,6 +45,8 @@ _COMMAND: Final = re.compile(r"`(?:daybook )?([a-z][a-z -]*)`")
 _WHOLE: Final = re.compile(rf"[+-]?[0-9]{{1,{DIGITS_MAX}}}")
 TICKED: Final = "yes"
 """What a box sends that is ticked."""
+EMPTIED: Final = ".empty"
+"""Ends the name of the box that makes a text empty; no field has a dot in its name."""
 TABLES: Final = {"queue": "queues", "address": "addresses"}
 """The objects that forms look at, and the key of their row in an answer."""
 DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
@@ -52,7 +55,8 @@ DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
 
 class Field(msgspec.Struct, frozen=True):
     """A field of a form: its name, the widget that shows it, and what it may have; `flag` is its
-    option on the command line."""
+    option on the command line. `empties` stands beside the box that takes the text of an attribute
+    away, "" where there is no such box."""
 
     name: str
     widget: str
@@ -64,6 +68,7 @@ class Field(msgspec.Struct, frozen=True):
     least: int | None = None
     most: int | None = None
     flag: str = ""
+    empties: str = ""
 
 
 def fields_of(found: Found) -> list[Field]:
@@ -103,13 +108,21 @@ def _field(name: str, kind: Any, mark: Mark) -> Field:
 
 def _attribute(attribute: Attribute, is_change: bool) -> Field:
     """Return the field of an attribute; in a change, what is left empty stays as it is."""
+    about, empties = attribute.doc, ""
+    if is_change and _has_free_text(attribute):
+        about, _, empty = about.rstrip(".").partition("; empty: ")
+        about, empties = f"{about}.", f"make it empty{': ' * bool(empty)}{empty}"
     default = "" if is_change or attribute.default is None else attribute.default
     kinds = {bool: "switch" if is_change else "check", int: "number", tuple: "lines"}
     widget = "choice" if attribute.choices else kinds.get(attribute.kind, "text")
     return Field(
-        attribute.field, widget, attribute.key, attribute.doc, attribute.choices,
-        "" if isinstance(default, tuple) else default, least=attribute.least,
+        attribute.field, widget, attribute.key, about, attribute.choices,
+        "" if isinstance(default, tuple) else default, least=attribute.least, empties=empties,
     )  # fmt: skip
+
+
+def _has_free_text(attribute: Attribute) -> bool:
+    return attribute.kind is str and not attribute.choices
 
 
 def in_words_of_the_form(text: str, found: Found) -> str:
@@ -169,7 +182,11 @@ def _attributes_in(mark: Attributes, texts: dict[str, list[str]]) -> dict[str, A
     is_change = mark.definition is None
     for each in mark.attributes:
         value = _value(each.kind, texts.get(each.field, []))
-        if each.kind is bool and not is_change:
+        if is_change and _has_free_text(each) and TICKED in texts.get(each.field + EMPTIED, []):
+            if value:
+                raise ValueError(f"{each.key} has a new text, or is made empty, not both")
+            told[each.field] = ""
+        elif each.kind is bool and not is_change:
             told[each.field] = value == "true"
         elif value not in ("", ()):
             told[each.field] = _attribute_value(each, value)
@@ -231,20 +248,44 @@ async def form(visit: Visit) -> Response:
     given = [*visit.query.multi_items()]
     if ("chosen", "yes") in given and not any(name == "message" for name, _ in given):
         raise Refused(BAD_REQUEST, "choose at least one message: go back, and tick its box")
-    return _form_page(visit, found, given)
+    return await _form_page(visit, found, given)
 
 
-def _form_page(
+async def _form_page(
     visit: Visit, found: Found, given: list[tuple[str, str]], *, why: str = "", code: int = 200
 ) -> Response:
     texts: dict[str, list[str]] = {}
     for name, value in given:
         texts.setdefault(name, []).append(value)
+    fields = fields_of(found)
+    # A broker that did not answer is not asked again.
+    now = await _now(visit, found, texts) if code != UNAVAILABLE else {}
+    for field in fields:
+        if field.widget == "choices" and field.name in now:
+            texts.setdefault(field.name, list(now[field.name]))
     return visit.page(
-        "form.html", title=_title(found), code=code, found=found,
-        fields=fields_of(found), texts=texts, why=why, place=place_of(found.row),
+        "form.html", title=_title(found), code=code, found=found, fields=fields, texts=texts,
+        now={name: _in_words(value) for name, value in now.items()}, emptied=EMPTIED,
+        why=why, place=place_of(found.row),
         help=in_words_of_the_form((found.way.doc or found.row.__doc__ or "").strip(), found),
     )  # fmt: skip
+
+
+async def _now(visit: Visit, found: Found, texts: dict[str, list[str]]) -> dict[str, Any]:
+    """Return what the fields of an update have now, as far as the user may see it."""
+    place = place_of(found.row)
+    name = texts.get(place, [""])[-1].strip()
+    if not found.way.command.endswith(" update") or not name:
+        return {}
+    row = await _row_of(visit, place, name)
+    names = (field.name for field in fields_of(found) if field.name != place)
+    return {name: row[name] for name in names if name in row}
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _title(found: Found) -> str:
@@ -267,11 +308,11 @@ async def submit(visit: Visit) -> Response:
     given = [(name, value) for name, value in given if name not in ("confirmed", "back")]
     if goes_back:
         # Not a link: what was given may be too long for a URL.
-        return _form_page(visit, found, given)
+        return await _form_page(visit, found, given)
     try:
         asked = request_in(found, given)
     except ValueError as error:
-        return _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
+        return await _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
     line = command(visit, found.way, asked)
     if not is_confirmed:
         return visit.page(
@@ -287,10 +328,10 @@ async def submit(visit: Visit) -> Response:
             why += "; it may still be carried out, so look before you send this again"
         elif is_silent(error):
             why += "; the console did not send the request"
-        return _form_page(visit, found, given, why=why, code=status_of(error))
+        return await _form_page(visit, found, given, why=why, code=status_of(error))
     if found.way.nothing and not answer["closed"]:
         why = in_words_of_the_form(found.way.nothing, found)
-        return _form_page(visit, found, given, why=why, code=BAD_REQUEST)
+        return await _form_page(visit, found, given, why=why, code=BAD_REQUEST)
     return visit.page(
         "done.html", title="Done", sentence=_sentence(found, asked, answer), found=found,
         notes=passed_over(answer), command=line, answer=answer, asked=asked,
@@ -311,6 +352,8 @@ def said_in(fields: list[Field], given: list[tuple[str, str]]) -> list[tuple[str
             text = ", ".join(lines)
         if text not in ("", default):
             told.append((field.label, text))
+        if field.empties and (field.name + EMPTIED, TICKED) in given:
+            told.append((field.label, "(empty)"))
     return told
 
 

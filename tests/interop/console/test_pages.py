@@ -659,6 +659,36 @@ def test_dead_letters_without_an_error_are_a_group_with_links(
     assert "sent 2 messages back" in browser.submit(asked).words
 
 
+def test_an_update_shows_what_there_is_and_can_empty_it(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    browser.do("/b/data/do/queue/create", name="narrow", filter="a < '<b>'", group_first_key="k")
+    form = browser.get("/b/data/do/queue/update", queue="narrow")
+    assert "filter make it empty: all of them Now: a < '<b>' Which messages" in form.words
+    assert "max-consumers Now: -1 How" in form.words
+    assert "enabled yes no Now: yes Whether" in form.words
+    assert Form(form.text).fields["filter"] == ""
+    wrong = browser.submit(form, filter="b = 1", **{"filter.empty": "yes"})
+    assert "not both" in wrong.error
+    assert "Now: a < '<b>'" in wrong.words
+    asked = browser.submit(form, **{"filter.empty": "yes", "group_first_key.empty": "yes"})
+    assert "queue narrow filter (empty) group-first-key (empty) The" in asked.words
+    words = command_on(asked)
+    assert words[3:7] == ["--filter", "", "--group-first-key", ""]
+    back = browser.submit(asked, back="yes")
+    assert command_on(browser.submit(back)) == words
+    assert "updated queue 'narrow'" in browser.submit(asked).words
+    form = browser.get("/b/data/do/queue/update", queue="narrow")
+    assert "filter make it empty: all of them Now: (empty) Which messages" in form.words
+    form = browser.get("/b/data/do/address/update", address="narrow")
+    assert "Now: anycast" in form.words
+    assert "<option selected>anycast</option><option>multicast</option>" in form.text
+    given = browser.get("/b/data/do/address/update?address=narrow&routing_types=multicast")
+    assert "<option>anycast</option><option selected>multicast</option>" in given.text
+    assert "Now:" not in browser.get("/b/data/do/queue/update", queue="not there").words
+
+
 def test_a_deletion_says_first_what_is_in_the_way(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
     browser.do("/b/data/do/queue/create", name="bulk")

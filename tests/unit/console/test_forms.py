@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.console.pages.forms import fields_of, in_words_of_the_form, request_in, said_in
-from daybook.server.administration.ways import every_way, way_of
+from daybook.server.administration.ways import command_line, every_way, way_of
 
 
 def asked(attribute: str, value: str) -> object:
@@ -51,6 +51,36 @@ def test_what_was_given_is_said_in_the_words_of_the_form(
     pairs = [(name, value) for name, _, value in (each.partition("=") for each in given.split())]
     told = "; ".join(f"{label}: {text}" for label, text in said_in(fields_of(found), pairs))
     assert told == said
+
+
+def test_a_text_is_emptied_by_its_box() -> None:
+    found = way_of("queue update")
+    assert found is not None
+    given = [("queue", "q"), ("filter", ""), ("filter.empty", "yes"), ("max_consumers", "")]
+    asked = request_in(found, given)
+    assert asked["changes"] == {"filter": ""}
+    assert command_line(found.way, asked) == "daybook queue update --filter '' q"
+    assert said_in(fields_of(found), given) == [("queue", "q"), ("filter", "(empty)")]
+    with pytest.raises(ValueError, match="filter has a new text, or is made empty, not both"):
+        request_in(found, [*given, ("filter", "a = 1")])
+    for box in ("max_consumers.empty", "routing_type.empty", "exclusive.empty"):
+        with pytest.raises(ValueError, match="what is left empty stays as it is"):
+            request_in(found, [("queue", "q"), (box, "yes")])
+
+
+def test_an_update_does_not_say_that_an_empty_field_means_something() -> None:
+    fields = {
+        command: {field.name: field for field in fields_of(found)}
+        for command in ("queue create", "queue update")
+        if (found := way_of(command)) is not None
+    }
+    for each in fields["queue update"].values():
+        assert "empty:" not in each.help
+    changed, made = (fields[command]["filter"] for command in ("queue update", "queue create"))
+    assert changed.empties == "make it empty: all of them"
+    assert changed.help == "Which messages it takes: a condition, as in SQL-92."
+    assert made.empties == ""
+    assert made.help.endswith("; empty: all of them.")
 
 
 def test_no_text_of_a_form_has_words_of_the_command_line() -> None:
