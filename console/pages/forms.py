@@ -17,6 +17,7 @@ from daybook.console.visits import (
     BAD_REQUEST,
     DIGITS_MAX,
     NOT_FOUND,
+    UNAVAILABLE,
     Page,
     Refused,
     Visit,
@@ -42,11 +43,20 @@ from daybook.texts import counted
 _FLAG: Final = re.compile(r"--[a-z][a-z-]*")
 _COMMAND: Final = re.compile(r"`(?:daybook )?([a-z][a-z -]*)`")
 _WHOLE: Final = re.compile(rf"[+-]?[0-9]{{1,{DIGITS_MAX}}}")
+TICKED: Final = "yes"
+"""What a box sends that is ticked."""
+EMPTIED: Final = ".empty"
+"""Ends the name of the box that makes a text empty; no field has a dot in its name."""
+TABLES: Final = {"queue": "queues", "address": "addresses"}
+"""The objects that forms look at, and the key of their row in an answer."""
+DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
+"""Requests that the broker refuses for what is in the object, which is the field named here."""
 
 
 class Field(msgspec.Struct, frozen=True):
     """A field of a form: its name, the widget that shows it, and what it may have; `flag` is its
-    option on the command line."""
+    option on the command line. `empties` stands beside the box that takes the text of an attribute
+    away, "" where there is no such box."""
 
     name: str
     widget: str
@@ -58,6 +68,7 @@ class Field(msgspec.Struct, frozen=True):
     least: int | None = None
     most: int | None = None
     flag: str = ""
+    empties: str = ""
 
 
 def fields_of(found: Found) -> list[Field]:
@@ -97,13 +108,21 @@ def _field(name: str, kind: Any, mark: Mark) -> Field:
 
 def _attribute(attribute: Attribute, is_change: bool) -> Field:
     """Return the field of an attribute; in a change, what is left empty stays as it is."""
+    about, empties = attribute.doc, ""
+    if is_change and _has_free_text(attribute):
+        about, _, empty = about.rstrip(".").partition("; empty: ")
+        about, empties = f"{about}.", f"make it empty{': ' * bool(empty)}{empty}"
     default = "" if is_change or attribute.default is None else attribute.default
     kinds = {bool: "switch" if is_change else "check", int: "number", tuple: "lines"}
     widget = "choice" if attribute.choices else kinds.get(attribute.kind, "text")
     return Field(
-        attribute.field, widget, attribute.key, attribute.doc, attribute.choices,
-        "" if isinstance(default, tuple) else default, least=attribute.least,
+        attribute.field, widget, attribute.key, about, attribute.choices,
+        "" if isinstance(default, tuple) else default, least=attribute.least, empties=empties,
     )  # fmt: skip
+
+
+def _has_free_text(attribute: Attribute) -> bool:
+    return attribute.kind is str and not attribute.choices
 
 
 def in_words_of_the_form(text: str, found: Found) -> str:
@@ -152,6 +171,9 @@ def request_in(found: Found, given: list[tuple[str, str]]) -> dict[str, Any]:
         raise ValueError(missing or f"one of {', '.join(way.one_of)} is needed")
     if way.either and all(told.get(each) for each in way.either):
         raise ValueError(f"{' and '.join(way.either)} exclude each other")
+    flaw = whole.flaw()
+    if flaw:
+        raise ValueError(flaw)
     return told
 
 
@@ -160,8 +182,12 @@ def _attributes_in(mark: Attributes, texts: dict[str, list[str]]) -> dict[str, A
     is_change = mark.definition is None
     for each in mark.attributes:
         value = _value(each.kind, texts.get(each.field, []))
-        if each.kind is bool and not is_change:
-            told[each.field] = value == "yes"
+        if is_change and _has_free_text(each) and TICKED in texts.get(each.field + EMPTIED, []):
+            if value:
+                raise ValueError(f"{each.key} has a new text, or is made empty, not both")
+            told[each.field] = ""
+        elif each.kind is bool and not is_change:
+            told[each.field] = value == "true"
         elif value not in ("", ()):
             told[each.field] = _attribute_value(each, value)
     if is_change and not told:
@@ -172,7 +198,7 @@ def _attributes_in(mark: Attributes, texts: dict[str, list[str]]) -> dict[str, A
 def _attribute_value(attribute: Attribute, value: Any) -> Any:
     """Return the value of an attribute in its type. Raises ValueError."""
     if attribute.kind is bool:
-        return value == "yes"
+        return value == "true"
     if attribute.kind is int:
         # `int` also takes digits of other scripts, and lines between digits.
         if _WHOLE.fullmatch(value) is None:
@@ -190,6 +216,8 @@ def _value(kind: Any, given: list[str]) -> Any:
         values = tuple(_lines(given))
         return lone(kind, values) if kind is not tuple else values
     text = given[-1].strip() if given else ""
+    if kind is bool and text == TICKED:
+        return "true"
     return text.replace(",", "") if kind is int else text
 
 
@@ -220,20 +248,44 @@ async def form(visit: Visit) -> Response:
     given = [*visit.query.multi_items()]
     if ("chosen", "yes") in given and not any(name == "message" for name, _ in given):
         raise Refused(BAD_REQUEST, "choose at least one message: go back, and tick its box")
-    return _form_page(visit, found, given)
+    return await _form_page(visit, found, given)
 
 
-def _form_page(
+async def _form_page(
     visit: Visit, found: Found, given: list[tuple[str, str]], *, why: str = "", code: int = 200
 ) -> Response:
     texts: dict[str, list[str]] = {}
     for name, value in given:
         texts.setdefault(name, []).append(value)
+    fields = fields_of(found)
+    # A broker that did not answer is not asked again.
+    now = await _now(visit, found, texts) if code != UNAVAILABLE else {}
+    for field in fields:
+        if field.widget == "choices" and field.name in now:
+            texts.setdefault(field.name, list(now[field.name]))
     return visit.page(
-        "form.html", title=_title(found), code=code, found=found,
-        fields=fields_of(found), texts=texts, why=why, place=place_of(found.row),
+        "form.html", title=_title(found), code=code, found=found, fields=fields, texts=texts,
+        now={name: _in_words(value) for name, value in now.items()}, emptied=EMPTIED,
+        why=why, place=place_of(found.row),
         help=in_words_of_the_form((found.way.doc or found.row.__doc__ or "").strip(), found),
     )  # fmt: skip
+
+
+async def _now(visit: Visit, found: Found, texts: dict[str, list[str]]) -> dict[str, Any]:
+    """Return what the fields of an update have now, as far as the user may see it."""
+    place = place_of(found.row)
+    name = texts.get(place, [""])[-1].strip()
+    if not found.way.command.endswith(" update") or not name:
+        return {}
+    row = await _row_of(visit, place, name)
+    names = (field.name for field in fields_of(found) if field.name != place)
+    return {name: row[name] for name in names if name in row}
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _title(found: Found) -> str:
@@ -256,17 +308,17 @@ async def submit(visit: Visit) -> Response:
     given = [(name, value) for name, value in given if name not in ("confirmed", "back")]
     if goes_back:
         # Not a link: what was given may be too long for a URL.
-        return _form_page(visit, found, given)
+        return await _form_page(visit, found, given)
     try:
         asked = request_in(found, given)
     except ValueError as error:
-        return _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
+        return await _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
     line = command(visit, found.way, asked)
     if not is_confirmed:
         return visit.page(
             "confirm.html", title=f"{_title(found)}?", found=found, given=given,
             said=said_in(fields_of(found), given), command=line,
-            concerns=await _concerned(visit, asked),
+            concerns=await _concerned(visit, asked), objection=await _objection(visit, asked),
         )  # fmt: skip
     try:
         answer = await visit.broker.change(visit.identity, asked)
@@ -276,10 +328,10 @@ async def submit(visit: Visit) -> Response:
             why += "; it may still be carried out, so look before you send this again"
         elif is_silent(error):
             why += "; the console did not send the request"
-        return _form_page(visit, found, given, why=why, code=status_of(error))
+        return await _form_page(visit, found, given, why=why, code=status_of(error))
     if found.way.nothing and not answer["closed"]:
         why = in_words_of_the_form(found.way.nothing, found)
-        return _form_page(visit, found, given, why=why, code=BAD_REQUEST)
+        return await _form_page(visit, found, given, why=why, code=BAD_REQUEST)
     return visit.page(
         "done.html", title="Done", sentence=_sentence(found, asked, answer), found=found,
         notes=passed_over(answer), command=line, answer=answer, asked=asked,
@@ -300,6 +352,8 @@ def said_in(fields: list[Field], given: list[tuple[str, str]]) -> list[tuple[str
             text = ", ".join(lines)
         if text not in ("", default):
             told.append((field.label, text))
+        if field.empties and (field.name + EMPTIED, TICKED) in given:
+            told.append((field.label, "(empty)"))
     return told
 
 
@@ -332,6 +386,32 @@ def _count_in_words(row: dict[str, Any], chosen_by: str) -> str:
     if unseen > 0:
         text += f" among the first {row['looked_at']:,}, and perhaps some of {unseen:,} more"
     return f"{text}; {row['in_flight']:,} in flight stay" if row["in_flight"] else text
+
+
+async def _objection(visit: Visit, asked: dict[str, Any]) -> str:
+    """Return why the broker will not delete a queue or an address as it is now, "" if it may."""
+    place = DELETIONS.get(asked["do"], "")
+    row = await _row_of(visit, place, asked[place]) if place else {}
+    if row.get("consumers"):
+        verb = "is" if row["consumers"] == 1 else "are"
+        return f"its {counted(row['consumers'], 'consumer')} {verb} still there"
+    what = "queues" if row.get("queue_count") else "messages" if row.get("messages") else ""
+    if not what or asked["force"]:
+        return ""
+    count = row["queue_count" if what == "queues" else what]
+    needs = f"it has {counted(count, what[:-1])}, and is deleted with {what} only by force"
+    return f"{needs}; go back, and tick 'force'"
+
+
+async def _row_of(visit: Visit, place: str, name: str) -> dict[str, Any]:
+    """Return a queue or an address as it is now; {} if there is none, or the user may not see
+    it."""
+    try:
+        told = await visit.broker.look(visit.identity, {"do": place, place: name})
+    except ControlError:
+        return {}
+    [row] = told[TABLES[place]]
+    return dict(row)
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

@@ -24,7 +24,6 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from daybook.engine.administration.message_moves import RETRY
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
     ActOnMessages,
@@ -457,9 +456,9 @@ class ControlServer:
         queue = _queue_of(self._hub.broker.state, command.queue)
         if queue is None:
             return no_queue(plain(command.queue))
-        if command.action != RETRY or command.message or command.chosen:
-            text = "a rate is for retries of all messages, or of those that a filter chooses"
-            return Refusal(Code.INVALID, text)
+        flaw = request.flaw()
+        if flaw:
+            return Refusal(Code.INVALID, flaw)
         command.queue = queue.name
 
         async def part() -> Answer | Refusal:

@@ -195,9 +195,13 @@ def next_page(name: str, offset: int, limit: int, chosen_by: str = "") -> dict[s
 
 
 def chosen_by(field: str, value: str) -> str:
-    """Return the filter for the messages of a group."""
+    """Return the filter for the messages of a group; those of the group "" died, and may not have
+    the header at all."""
     if field in PERIODS:
         begin = begin_of(value)
         return f"{DEATH_TIME} >= {begin} AND {DEATH_TIME} < {begin + PERIODS[field]}"
+    name = FIELDS[field]
+    if not value:
+        return f"{DEATH_REASON} IS NOT NULL AND ({name} IS NULL OR {name} = '')"
     quoted = value.replace("'", "''")
-    return f"{FIELDS[field]} = '{quoted}'"
+    return f"{name} = '{quoted}'"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from daybook.engine import commands
+from daybook.engine.administration.message_moves import RETRY
 from daybook.engine.commands import Command
 from daybook.engine.queues.queue import StoreError
 from daybook.engine.refusals import Code, Refusal
@@ -27,6 +28,7 @@ from daybook.server.administration.request_rows import (
     ViewSource,
     Way,
 )
+from daybook.server.administration.retries import rate_in
 from daybook.server.process.slices import Slices
 from daybook.texts import moment
 
@@ -215,6 +217,15 @@ class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
             "Give messages another priority: they go behind the others that have it.", "priority",
         ),
     )  # fmt: skip
+
+    def flaw(self) -> str:
+        """Return why the rate does not fit, "" if it does."""
+        if not self.rate:
+            return ""
+        if self.action != RETRY or self.message:
+            return "a rate is for retries of all messages, or of those that a filter chooses"
+        rate = rate_in(self.rate)
+        return rate.text if isinstance(rate, Refusal) else ""
 
     def command(self, through: int, actor: Actor | None) -> Command:
         """Return the command for this request."""

@@ -231,6 +231,10 @@ class Request(msgspec.Struct, frozen=True, tag_field="do"):
         """Return the address, and queue, that the request is about; None for all addresses."""
         return None
 
+    def flaw(self) -> str:
+        """Return why no broker carries out what the fields say together, "" if one may."""
+        return ""
+
 
 class Reading(Request, frozen=True):
     """A request that only reads: who may browse all messages of its place may also count them.

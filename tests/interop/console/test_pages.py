@@ -18,6 +18,7 @@ from daybook.server.administration.ways import every_way
 from daybook.texts import moment
 from tests.interop.console.using import send
 from tests.interop.using import daybook, events
+from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess, Form, Shown
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
@@ -242,6 +243,7 @@ def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) 
     browser = visit("ada")
     made = browser.do("/b/data/do/queue/create", name="formed", max_consumers="3")
     assert "created queue 'formed'" in made.words
+    assert re.search(r"Event \d+ · To the queues", made.words), made.words
     assert "<h1>Create a queue</h1>" in browser.get("/b/data/do/queue/create").text
     assert "<h1>Set settings</h1>" in browser.get("/b/data/do/settings/set").text
     long = f"a = '{'x' * 9000}'"
@@ -654,10 +656,97 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     assert re.search(r"DLQ running 1/m", browser.get("/b/data/list/retries").words)
     assert "runs already" in browser.do("/b/data/do/queue/retry", queue="DLQ", rate="9").error
     assert "after 1 message" in browser.do("/b/data/do/queue/stop-retry", queue="DLQ").words
-    wrong = browser.do("/b/data/do/queue/retry", queue="DLQ", rate="soon")
-    assert "is not a rate" in wrong.error
+    form = browser.get("/b/data/do/queue/retry", queue="DLQ")
+    assert "is not a rate" in browser.submit(form, rate="soon").error
+    wrong = browser.submit(form, rate="1/s", message="1")
+    assert "a rate is for retries of all messages" in wrong.error
+    assert 'name="confirmed"' not in wrong.text
     assert "sent 1 message back" in browser.do(unescape(link[1])).words
     assert "by must be one of" in browser.get("/b/data/dead-letters", by="nonsense").error
+
+
+def test_dead_letters_without_an_error_are_a_group_with_links(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    given = "max-delivery-attempts=1\ndead-letter-address=grave"
+    browser.do("/b/data/do/settings/set", match="erring", values=given)
+    browser.do("/b/data/do/queue/create", name="grave")
+    send(broker, "grave", "alive")
+    send(broker, "erring", "x", "--count", "2")
+    url = f"stomp://ada:ada@127.0.0.1:{broker.port}"
+    command = [DAYBOOK, "receive", "erring", "--reject", "--count", "2", "--url", url]
+    done = nursery.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    shown = browser.get("/b/data/dead-letters", queue="grave", by="error")
+    assert "(empty) 2 " in shown.words
+    links = [unescape(each) for each in re.findall(r'href="([^"]*filter=[^"]*)"', shown.text)]
+    [messages] = [each for each in links if each.startswith("/b/data/messages?")]
+    [retry] = [each for each in links if each.startswith("/b/data/do/queue/retry?")]
+    assert len(re.findall(r'name="message" value="\d+"', browser.get(messages).text)) == 2
+    asked = browser.submit(browser.get(retry))
+    assert "2 messages of queue grave match now." in asked.words
+    assert "sent 2 messages back" in browser.submit(asked).words
+
+
+def test_an_update_shows_what_there_is_and_can_empty_it(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    browser.do("/b/data/do/queue/create", name="narrow", filter="a < '<b>'", group_first_key="k")
+    form = browser.get("/b/data/do/queue/update", queue="narrow")
+    assert "filter make it empty: all of them Now: a < '<b>' Which messages" in form.words
+    assert "max-consumers Now: -1 How" in form.words
+    assert "enabled yes no Now: yes Whether" in form.words
+    assert Form(form.text).fields["filter"] == ""
+    wrong = browser.submit(form, filter="b = 1", **{"filter.empty": "yes"})
+    assert "not both" in wrong.error
+    assert "Now: a < '<b>'" in wrong.words
+    asked = browser.submit(form, **{"filter.empty": "yes", "group_first_key.empty": "yes"})
+    assert "queue narrow filter (empty) group-first-key (empty) The" in asked.words
+    words = command_on(asked)
+    assert words[3:7] == ["--filter", "", "--group-first-key", ""]
+    back = browser.submit(asked, back="yes")
+    assert command_on(browser.submit(back)) == words
+    assert "updated queue 'narrow'" in browser.submit(asked).words
+    form = browser.get("/b/data/do/queue/update", queue="narrow")
+    assert "filter make it empty: all of them Now: (empty) Which messages" in form.words
+    form = browser.get("/b/data/do/address/update", address="narrow")
+    assert "Now: anycast" in form.words
+    assert "<option selected>anycast</option><option>multicast</option>" in form.text
+    given = browser.get("/b/data/do/address/update?address=narrow&routing_types=multicast")
+    assert "<option>anycast</option><option selected>multicast</option>" in given.text
+    assert "Now:" not in browser.get("/b/data/do/queue/update", queue="not there").words
+
+
+def test_a_deletion_says_first_what_is_in_the_way(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    browser.do("/b/data/do/queue/create", name="bulk")
+
+    def asked(place: str, **fields: str) -> Shown:
+        form = browser.get(f"/b/data/do/{place}/delete", **{place: "bulk"})
+        return browser.submit(form, **fields)
+
+    assert "will refuse" not in asked("queue").words
+    send(broker, "bulk", "x", "--count", "3")
+    # The console keeps an answer for two seconds.
+    why = "it has 3 messages, and is deleted with messages only by force; go back, and tick 'force'"
+    wait_for(lambda: why in asked("queue").words, "the messages")
+    assert "is not empty" in browser.submit(asked("queue")).error
+    assert "it has 1 queue, and is deleted with queues only by" in asked("address").words
+    forced = asked("address", force="yes")
+    assert 'name="confirmed"' in forced.text
+    assert "will refuse" not in forced.words
+    with Wire(broker.port) as wire:
+        wire.connect(login="ada", passcode="ada")
+        wire.send("SUBSCRIBE", id="s", destination="bulk", ack="client")
+        wire.expect("MESSAGE")
+        why = "The broker will refuse this as it is now: its 1 consumer is still there."
+        wait_for(lambda: why in asked("queue", force="yes").words, "the consumer")
+        assert "has 1 consumers" in browser.submit(asked("queue", force="yes")).error
+    wait_for(lambda: why not in asked("queue", force="yes").words, "its end")
+    done = browser.submit(asked("queue", force="yes"))
+    assert "deleted queue 'bulk': 3 messages removed" in done.words
 
 
 def test_an_action_says_first_how_many_messages_it_concerns(

@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.console.pages.forms import fields_of, in_words_of_the_form, request_in, said_in
-from daybook.server.administration.ways import every_way, way_of
+from daybook.server.administration.ways import command_line, every_way, way_of
 
 
 def asked(attribute: str, value: str) -> object:
@@ -53,6 +53,36 @@ def test_what_was_given_is_said_in_the_words_of_the_form(
     assert told == said
 
 
+def test_a_text_is_emptied_by_its_box() -> None:
+    found = way_of("queue update")
+    assert found is not None
+    given = [("queue", "q"), ("filter", ""), ("filter.empty", "yes"), ("max_consumers", "")]
+    asked = request_in(found, given)
+    assert asked["changes"] == {"filter": ""}
+    assert command_line(found.way, asked) == "daybook queue update --filter '' q"
+    assert said_in(fields_of(found), given) == [("queue", "q"), ("filter", "(empty)")]
+    with pytest.raises(ValueError, match="filter has a new text, or is made empty, not both"):
+        request_in(found, [*given, ("filter", "a = 1")])
+    for box in ("max_consumers.empty", "routing_type.empty", "exclusive.empty"):
+        with pytest.raises(ValueError, match="what is left empty stays as it is"):
+            request_in(found, [("queue", "q"), (box, "yes")])
+
+
+def test_an_update_does_not_say_that_an_empty_field_means_something() -> None:
+    fields = {
+        command: {field.name: field for field in fields_of(found)}
+        for command in ("queue create", "queue update")
+        if (found := way_of(command)) is not None
+    }
+    for each in fields["queue update"].values():
+        assert "empty:" not in each.help
+    changed, made = (fields[command]["filter"] for command in ("queue update", "queue create"))
+    assert changed.empties == "make it empty: all of them"
+    assert changed.help == "Which messages it takes: a condition, as in SQL-92."
+    assert made.empties == ""
+    assert made.help.endswith("; empty: all of them.")
+
+
 def test_no_text_of_a_form_has_words_of_the_command_line() -> None:
     for found in every_way():
         if found.way.done:
@@ -71,6 +101,39 @@ def test_commands_are_said_as_pages_and_buttons() -> None:
     assert in_words_of_the_form(text, found) == (
         "With 'rate': see the page Retries, and 'stop retry'; --other `nothing`"
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "field", "given"),
+    [
+        ("queue delete", "force", "queue=q"),
+        ("address delete", "force", "address=a"),
+        ("address create", "if_missing", "address=a"),
+        ("queue create", "if_missing", "name=q"),
+    ],
+)
+def test_a_ticked_box_is_in_the_request(command: str, field: str, given: str) -> None:
+    found = way_of(command)
+    assert found is not None
+    name, _, value = given.partition("=")
+    assert request_in(found, [(name, value), (field, "yes")])[field] is True
+    assert request_in(found, [(name, value)])[field] is False
+
+
+@pytest.mark.parametrize(
+    ("rate", "more", "why"),
+    [
+        ("1/s", ("message", "7"), "a rate is for retries of all messages, or of those that a"),
+        ("soon", ("filter", "a = 1"), "'soon' is not a rate; write 50/s"),
+    ],
+)
+def test_a_rate_that_does_not_fit_is_said_before_the_question(
+    rate: str, more: tuple[str, str], why: str
+) -> None:
+    found = way_of("queue retry")
+    assert found is not None
+    with pytest.raises(ValueError, match=why):
+        request_in(found, [("queue", "DLQ"), ("rate", rate), more])
 
 
 def test_a_missing_choice_is_said_by_its_fields() -> None:

@@ -72,6 +72,24 @@ def test_groups_are_those_of_what_is_shown(field: str, paged: bool) -> None:
     assert (answer["looked_at"], answer["in_queue"], answer["left"]) == (230, 230, 0)
 
 
+@pytest.mark.parametrize("field", CRITERIA)
+def test_the_filter_of_a_group_chooses_its_messages(field: str) -> None:
+    world = graveyard(World())
+    header = FIELDS.get(field, "")
+    died = {"_DAYBOOK_DEATH_REASON": "rejected", "_DAYBOOK_DEATH_TIME": "0"}
+    without = {name: text for name, text in died.items() if name != header or field == "reason"}
+    for more in ({}, {header: ""}, {header: "it's"}) if header else ({},):
+        world.send("dead", b"x", headers=without | more)
+    answer = at_once(grouping(world.state, "dead", field, "", 1000))
+    assert isinstance(answer, dict)
+    groups = [each for each in answer["groups"] if each[field] is not None]
+    assert "" in [each[field] for each in groups] or not header
+    for each in groups:
+        chosen = chosen_by(field, each[field])
+        found: Any = at_once(grouping(world.state, "dead", field, chosen, 1000))
+        assert found["groups"] == [each]
+
+
 def test_so_many_are_looked_at_and_a_filter_chooses() -> None:
     world = graveyard(World())
     answer = at_once(grouping(world.state, "dead", "reason", "kind = 'alive'", 101))
