@@ -224,10 +224,10 @@ class Visit:
     ) -> Response:
         """Return a page of this broker; one about all of history is not `is_of_moment`."""
         others = [(key, value) for key, value in self.query.multi_items() if key != "at"]
-        now = self.request.url.path + (f"?{urlencode(others)}" if others else "")
+        here_now = self.request.url.path + (f"?{urlencode(others)}" if others else "")
         text = render(
             template, title=title, visit=self, broker=self.broker, identity=self.identity,
-            at=self.at if is_of_moment else 0, now=now, csrf=self.session.csrf,
+            at=self.at if is_of_moment else 0, here_now=here_now, csrf=self.session.csrf,
             theme=self.request.cookies.get(THEME, ""),
             brokers=self.console.brokers, here=self.request.url.path,
             pages=groups_of(self.rights(), is_live=self.is_live),

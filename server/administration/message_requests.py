@@ -28,7 +28,6 @@ from daybook.server.administration.request_rows import (
     ViewSource,
     Way,
 )
-from daybook.server.administration.retries import rate_in
 from daybook.server.process.slices import Slices
 from daybook.texts import moment
 
@@ -222,6 +221,8 @@ class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
         """Return why the rate does not fit, "" if it does."""
         if not self.rate:
             return ""
+        from daybook.server.administration.retries import rate_in  # noqa: PLC0415 (slow to import)
+
         if self.action != RETRY or self.message:
             return "a rate is for retries of all messages, or of those that a filter chooses"
         rate = rate_in(self.rate)
