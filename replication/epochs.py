@@ -25,6 +25,14 @@ FIRST: Final = Beginning(0, BEFORE_ALL, "")
 """The epoch of what a broker wrote before it had standbys."""
 
 
+def begun(beginnings: Sequence[Beginning], newest: Beginning) -> tuple[Beginning, ...]:
+    """Return the epochs of a journal in which a new one begins at its end.
+
+    A node that joined a leader knows its epochs, and may have got nothing of the last ones.
+    """
+    return (*(each for each in beginnings if each.place < newest.place), newest)
+
+
 def agreed_end(
     ours: Sequence[Beginning], our_end: Place, theirs: Sequence[Beginning], their_end: Place
 ) -> Place:
@@ -35,10 +43,12 @@ def agreed_end(
 
 
 def _spans(beginnings: Sequence[Beginning], end: Place) -> dict[Beginning, Place]:
-    """Return where each epoch ends."""
-    whole = [FIRST, *beginnings]
-    ends = [*(each.place for each in whole[1:]), end]
-    return {begun: min(stop, end) for begun, stop in zip(whole, ends, strict=True)}
+    """Return where each epoch ends: at the latest where a newer one begins."""
+    found: dict[Beginning, Place] = {}
+    for each in reversed([FIRST, *beginnings]):
+        found[each] = end
+        end = min(end, each.place)
+    return found
 
 
 def epoch_at_end(beginnings: Sequence[Beginning], end: Place) -> int:

@@ -26,7 +26,7 @@ from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
 from daybook.journal.places import Place, bytes_between
 from daybook.journal.segments.segment import first_lsn_of
-from daybook.replication.epochs import Beginning
+from daybook.replication.epochs import Beginning, begun
 from daybook.replication.following import Following
 from daybook.replication.gathering import Gathering
 from daybook.replication.handing_over import (
@@ -455,7 +455,7 @@ class Node:
         base."""
         assert self.role is Role.OPENING
         record = self.following.record
-        record.set_epochs((*record.record.epochs, Beginning(self.epoch, end, self.name)))
+        record.set_epochs(begun(record.record.epochs, Beginning(self.epoch, end, self.name)))
         record.set_whole()
         self.role, self._followed = Role.LEADING, now
         assert self._list is not None
