@@ -170,12 +170,7 @@ def test_bodies_are_text_json_or_bytes(broker: BrokerProcess, visit: Visit, tmp_
     file.write_bytes(bytes(range(256)) * 10)
     send(broker, "bodies", '{"a": {"b": [1, 2]}}')
     send(broker, "bodies", "[" * 100_000)
-    done = nursery.run(
-        [DAYBOOK, "send", "bodies", "--file", str(file), "--url",
-         f"stomp://ada:ada@127.0.0.1:{broker.port}"],
-        capture_output=True, check=False, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    send(broker, "bodies", file)
     page = browser.get("/b/data/messages", queue="bodies")
     shown = [
         browser.get("/b/data/message", queue="bodies", message=number)
@@ -206,6 +201,25 @@ def test_bodies_are_text_json_or_bytes(broker: BrokerProcess, visit: Visit, tmp_
     words = [DAYBOOK, *command_on(xml)[1:]]
     said = nursery.run(words, capture_output=True, check=True, text=True).stdout
     assert '<a>\n  <b x="1">\n    t' in said
+
+
+def test_a_line_of_ten_megabytes_costs_a_page_little(
+    broker: BrokerProcess, visit: Visit, tmp_path: Path
+) -> None:
+    browser = visit("ada")
+    file = tmp_path / "body"
+    file.write_bytes(b"<b>" + b"x" * 10_000_000)
+    send(broker, "long", file, "--header", f"wide={'<i>' * 3_000}")
+    listed = browser.get("/b/data/messages", queue="long")
+    [number, *_] = re.findall(r"message=(\d+)", listed.text)
+    one = browser.get("/b/data/message", queue="long", message=number)
+    assert re.search(r"Piece 1 of 1\d\d\.", one.words)
+    story = browser.get("/b/data/story", message=number)
+    for shown, most in ((listed, 40_000), (one, 1_000_000), (story, 40_000)):
+        assert shown.status == 200
+        assert len(shown.text) < most
+        assert "<b>x" not in shown.text
+        assert "<i>" not in shown.text
 
 
 @pytest.mark.parametrize("protocol", ["stomp", "amqp"])

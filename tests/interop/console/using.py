@@ -12,11 +12,12 @@ from tests.support.histories import some_history, write_history
 from tests.support.process import DAYBOOK, BrokerProcess
 
 
-def send(broker: BrokerProcess, destination: str, body: str, *words: str) -> None:
-    """Send a message as the user ada."""
+def send(broker: BrokerProcess, destination: str, body: str | Path, *words: str) -> None:
+    """Send a message as the user ada; its body is a text, or a file."""
     url = f"stomp://ada:ada@127.0.0.1:{broker.port}"
+    content = ("--file", str(body)) if isinstance(body, Path) else (body,)
     done = nursery.run(
-        [DAYBOOK, "send", destination, body, "--url", url, *words],
+        [DAYBOOK, "send", destination, *content, "--url", url, *words],
         capture_output=True, check=False, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
