@@ -216,7 +216,8 @@ class Stories(OnConsole):
         """Ask; most of them are refused at once."""
         for _ in range(50 // THREADS + 1):
             path = f"{console.path}/events?kind=Acknowledged"
-            stack.enter_context(_again(lambda path=path: console.ask("GET", path)))  # type: ignore[misc]
+            asked = _again(lambda path=path: console.ask("GET", path), patience=0)  # type: ignore[misc]
+            stack.enter_context(asked)
 
 
 class Queries(OnConsole):
