@@ -90,13 +90,18 @@ def oldest_known(queue: Queue) -> int | None:
         level = queue.levels[number]
         if level is None:
             continue
-        first = level.first()
-        if first is not None:
+        head, paged = level.head, level.paged
+        # The usual cases of `_first_of`, written out because many queues are asked.
+        if head.line and not head.back and head.line[0].state == READY:
+            found = head.line[0].position
+        elif (first := level.first()) is not None:
             found = first.position
-        elif level.paged is None:
+        elif paged is None:
             continue
-        elif level.paged.count and not level.paged.first:
+        elif paged.count and not paged.first:
             return None
+        elif paged.count and not paged.islands:
+            found = paged.first
         else:
             found = _first_of(queue, number, level)
         if found and (not oldest or found < oldest):
@@ -112,9 +117,6 @@ def _first_of(queue: Queue, number: int, level: Level) -> int:
     paged = level.paged
     if paged is None:
         return 0
-    if paged.first and paged.count and not paged.islands:
-        # The usual case of what follows.
-        return paged.first
     firsts = [each.position for each in paged.islands if each.state == READY]
     if paged.count:
         firsts.append(paged.first or _first_stored(queue, number, paged))
