@@ -151,9 +151,7 @@ class Visit:
         """Return the answer to a request that reads: now, or at the moment of this visit. Raises
         ControlError and ConsoleError."""
         if self.at:
-            # The journal may end before.
-            self.shown_lsn = min(self.at, (await self.history("moment", lsn=NEWEST))["lsn"])
-            return await self._look_back(self.shown_lsn, request)
+            return await self._look_back(await self.bound(), request)
         try:
             return await self.broker.look(self.identity, request)
         except NotRunning:
@@ -163,6 +161,12 @@ class Visit:
         newest = await self.history("moment", lsn=NEWEST)
         self.shown_lsn = newest["lsn"]
         return await self._look_back(self.shown_lsn, request)
+
+    async def bound(self) -> int:
+        """Return the moment of this visit, for the page to say, too; the journal may end before.
+        Raises ConsoleError."""
+        self.shown_lsn = min(self.at, (await self.history("moment", lsn=NEWEST))["lsn"])
+        return self.shown_lsn
 
     async def _look_back(self, lsn: int, request: Answer) -> Answer:
         holds = f"{self.broker.name}@{lsn}"

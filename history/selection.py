@@ -292,6 +292,7 @@ def begin_of_last(
 
     Spans before the end are asked, each longer than the one before, until one has enough events: so
     the cost grows with the way back to them, and not with the history.
+
     `proven` leaves out events that are not known to be durable yet. Raises as `begun`.
     """
     last = newest_lsn(finder)

@@ -233,13 +233,13 @@ def look(directory: str, lsn: int, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(directory: str, before: int, after: int) -> dict[str, Any]:
-    """Return what changed between two events."""
+    """Return what changed between two events; the last one counts for those behind it."""
     sides = []
-    for lsn in (before, after):
-        time = moment_of(directory, lsn)["time"]
-        sides.append(overview(_held.state(directory, lsn), lsn, time))
+    for wanted in (before, after):
+        at = moment_of(directory, wanted)
+        sides.append(overview(_held.state(directory, at["lsn"]), at["lsn"], at["time"]))
     with _reading(directory) as (path, finder):
-        return difference(*sides) | changes(path, finder, before, after)
+        return difference(*sides) | changes(path, finder, sides[0]["lsn"], sides[1]["lsn"])
 
 
 def integrity(directory: str) -> dict[str, Any]:

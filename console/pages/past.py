@@ -101,15 +101,13 @@ async def compare(visit: Visit) -> Response:
     before, after = visit.number("before"), visit.number("after")
     if not before or not after:
         raise Refused(BAD_REQUEST, "two moments are needed: before and after, as LSNs")
-    # The journal may end before one of them, and later have more.
-    before, after = [
-        (await visit.history("moment", lsn=each))["lsn"] for each in sorted((before, after))
-    ]
+    before, after = min(before, after), max(before, after)
     told = await visit.history("compare", before=before, after=after)
     differing = [(what, KEYS[what][0], told[what]) for what in KEYS if any(told[what].values())]
+    ends = [str(told[end]["lsn"]) for end in ("from", "to")]
     return visit.page(
         "compare.html", is_of_moment=False, title="What changed", told=told, differing=differing,
-        command=visit.journal("diff", str(visit.broker.directory), str(before), str(after)),
+        command=visit.journal("diff", str(visit.broker.directory), *ends),
     )  # fmt: skip
 
 

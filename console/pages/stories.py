@@ -61,10 +61,7 @@ async def events(visit: Visit) -> Response:
     question: dict[str, Any] = {name: visit.query.get(name, "") for name in TEXTS}
     begin, end = visit.number("from"), visit.number("to")
     question["from_lsn"] = max(1, begin)
-    if visit.at:
-        # The journal may end before.
-        visit.shown_lsn = (await visit.history("moment", lsn=visit.at))["lsn"]
-    ends = [each for each in (visit.shown_lsn, end) if each]
+    ends = [each for each in (await visit.bound() if visit.at else 0, end) if each]
     if ends:
         question["to_lsn"] = min(ends)
     question["message"] = visit.number("message")

@@ -57,12 +57,9 @@ def death_in(headers: dict[str, str]) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = {field: headers.get(name, "") for field, name in FIELDS.items()}
     for field, name in NUMBERS.items():
-        found[field] = _number_in(headers.get(name, ""))
+        said = headers.get(name, "")
+        found[field] = int(said) if said.isascii() and said.isdigit() else 0
     return found
-
-
-def _number_in(said: str) -> int:
-    return int(said) if said.isascii() and said.isdigit() else 0
 
 
 def grouped(deaths: Iterable[dict[str, Any] | None], field: str) -> list[dict[str, Any]]:
@@ -142,6 +139,7 @@ def grouping(
         return matcher
     groups = Groups(field)
     hours = groups if field == "hour" else Groups("hour")
+    wanted = {DEATH_REASON, DEATH_TIME, *((FIELDS[field],) if field in FIELDS else ())}
     looked = 0
     walk = Walk(queue)
     yield from walk.pass_over(0, limit)
@@ -152,7 +150,7 @@ def grouping(
         for entry in views.with_content(state, some):
             looked += 1
             if matcher is None or matcher.matches(entry.message):
-                death = _death_of(entry.message, field)
+                death = _death_of(entry.message, wanted)
                 groups.add(death)
                 if hours is not groups:
                     hours.add(death)
@@ -167,17 +165,13 @@ def grouping(
     }
 
 
-def _death_of(message: Message, field: str) -> dict[str, Any] | None:
-    """Return a field of the death of a message, and its time; None if it did not die."""
+def _death_of(message: Message, wanted: Iterable[str]) -> dict[str, Any] | None:
+    """Return the part of the death of a message that is wanted."""
     said = view_of(message)
     if said.get(DEATH_REASON) is None:
         return None
-    time = said.get(DEATH_TIME)
-    found: dict[str, Any] = {"time": _number_in(text_of(time)) if time is not None else 0}
-    if field in FIELDS:
-        value = said.get(FIELDS[field])
-        found[field] = text_of(value) if value is not None else ""
-    return found
+    found = ((name, said.get(name)) for name in wanted)
+    return death_in({name: text_of(value) for name, value in found if value is not None})
 
 
 def begin_of(value: str) -> int:
