@@ -12,7 +12,7 @@ from daybook.console.brokers import Broker
 from daybook.console.console_config import ConsoleConfig
 from daybook.console.jobs.long_jobs import LongJobs
 from daybook.console.jobs.pool import Pool
-from daybook.console.samples import QueueRates, Samples
+from daybook.console.samples import CONSUMER_COUNTERS, QUEUE_COUNTERS, Rates, Samples
 from daybook.console.sessions import Session, Sessions
 
 TICK_SECONDS: Final = 1.0
@@ -32,7 +32,8 @@ class Console:
         self.brokers: Final = {place.name: Broker(place) for place in config.places}
         self.sessions: Final = Sessions(time.monotonic)
         self.pool: Final = Pool()
-        self._rates: Final = {name: QueueRates() for name in self.brokers}
+        self.rates_of_queues: Final = {name: Rates(QUEUE_COUNTERS) for name in self.brokers}
+        self.rates_of_consumers: Final = {name: Rates(CONSUMER_COUNTERS) for name in self.brokers}
         self.long_jobs: Final = LongJobs()
         self.samples: Final = {
             name: Samples(broker)
@@ -40,10 +41,6 @@ class Console:
             # A broker elsewhere is asked with the token of a user only, so nobody samples it.
             if broker.directory is not None
         }
-
-    def rates_of(self, broker: str) -> QueueRates:
-        """Return the rates of the queues of a broker."""
-        return self._rates[broker]
 
     def session_of(self, request: Request, *, uses: bool = True) -> Session | None:
         """Return the session of a request, None if there is none."""

@@ -35,33 +35,36 @@ LEVELS: Final = {
     "index": "index_bytes",
 }  # fmt: skip
 """What is shown as it is."""
-QUEUES_MAX: Final = 1_000
-"""Of how many queues the counters of the last look are kept, for rates."""
+LOOKED_AT_MAX: Final = 1_000
+"""Of how many queues, and of how many consumers, the counters of a look are kept, for rates."""
 LOOK_SECONDS: Final = 3.0
 """A rate is that since a look which is at least so long ago; answers are kept for less."""
 QUEUE_COUNTERS: Final = ("added", "acknowledged", "dead_lettered", "expired")
+CONSUMER_COUNTERS: Final = ("delivered", "settled")
 
 
-class QueueRates:
-    """Rates of queues: the changes of their counters since somebody looked before, in seconds."""
+class Rates:
+    """Rates of queues or consumers: the changes of their counters since somebody looked before, in
+    seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, counters: tuple[str, ...]) -> None:
+        self._counters: Final = counters
         self._looks: Final[OrderedDict[str, list[tuple[float, dict[str, int]]]]] = OrderedDict()
 
-    def of(self, queue: str, row: Mapping[str, Any], now: float) -> dict[str, float]:
-        """Return the rates of a queue, none at the first look, and after a restart of the broker
-        with other counts; `row` is what the broker says of it now."""
-        counts = {key: int(row[key]) for key in QUEUE_COUNTERS}
-        looks = self._looks.setdefault(queue, [(now, counts)])
-        self._looks.move_to_end(queue)
-        while len(self._looks) > QUEUES_MAX:
+    def of(self, name: str, row: Mapping[str, Any], now: float) -> dict[str, float]:
+        """Return the rates of one of them, none at the first look, and after a restart of the
+        broker with other counts; `row` is what the broker says of it now."""
+        counts = {key: int(row[key]) for key in self._counters}
+        looks = self._looks.setdefault(name, [(now, counts)])
+        self._looks.move_to_end(name)
+        while len(self._looks) > LOOKED_AT_MAX:
             self._looks.popitem(last=False)
         if now - looks[-1][0] >= LOOK_SECONDS:
             # The newest look that is old enough, and this one for the next time.
-            self._looks[queue] = looks = [looks[-1], (now, counts)]
+            self._looks[name] = looks = [looks[-1], (now, counts)]
         then, before = looks[0]
         seconds = now - then
-        changes = {key: counts[key] - before[key] for key in QUEUE_COUNTERS}
+        changes = {key: counts[key] - before[key] for key in self._counters}
         if seconds < LOOK_SECONDS or min(changes.values()) < 0:
             return {}
         return {key: change / seconds for key, change in changes.items()}

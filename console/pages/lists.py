@@ -16,6 +16,7 @@ from daybook.client.control import ControlError
 from daybook.console.menu import EVERYBODY, READS, SEES
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
 from daybook.engine.names.names import plain
+from daybook.server.administration.admin_requests import CONSUMER_TABLE
 from daybook.server.administration.request_rows import (
     OnAddress,
     OnQueue,
@@ -38,7 +39,7 @@ ROWS: Final = 100
 """How many rows a page shows, where the request can be asked for fewer."""
 LEADING: Final = {
     "queue": "queue?queue=", "address": "address?address=", "message": "story?message=",
-    "oldest_ready": "story?message=",
+    "oldest_ready": "story?message=", "oldest_in_flight": "story?message=",
     "connection": "list/links?connection=", "connector": "list/auto-links?connector=",
 }  # fmt: skip
 """Columns whose values lead to a page, and the beginning of its URL."""
@@ -46,6 +47,14 @@ OWN_PAGES: Final = frozenset({"queue", "address"})
 """Requests about one object, which has a page of its own; a list of it needs its name."""
 PRESSING: Final = ("ready", "bytes", "oldest_ready", "oldest_ready_since")
 """Columns that a list shows first, after the names, so that no window cuts them off."""
+OF_CONSUMERS: Final = (
+    "consumer", "connection", "user", "client_id", "in_flight", "oldest_in_flight",
+    "oldest_in_flight_since", "settled_per_second", "credit_messages", "credit_bytes", "ack_mode",
+    "filter",
+)  # fmt: skip
+"""What the page of a queue shows of its consumers."""
+RATED_MAX: Final = 100
+"""Of how many consumers of a queue its page shows a rate."""
 OF_QUEUES: Final = (
     "queue pause", "queue resume", "queue purge", "queue release", "queue deliver-scheduled",
     "queue retry", "queue stop-retry", "queue move", "queue copy", "queue expire", "queue remove",
@@ -162,16 +171,29 @@ async def queue_page(visit: Visit) -> Response:
     consumers: list[dict[str, Any]] = []
     rates: dict[str, float] = {}
     if visit.is_running and not visit.at:
-        answer = await visit.look({"do": "consumers-of", "queue": name})
-        consumers = answer["consumers"]
-        rates = visit.console.rates_of(visit.broker.name).of(row["queue"], row, time.monotonic())
+        consumers = await _consumers_of(visit, name)
+        known = visit.console.rates_of_queues[visit.broker.name]
+        rates = known.of(row["queue"], row, time.monotonic())
     return visit.page(
         "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
-        consumers=consumers, leading=_leading(visit), rates=rates,
+        consumers=consumers, of_consumers=OF_CONSUMERS, leading=_leading(visit), rates=rates,
         actions=_actions(visit, OF_QUEUES, row),
         diverts=await _diverts_of(visit, row["address"]),
         command=command_of(visit, "queue show", do="queue", queue=plain(name)),
     )  # fmt: skip
+
+
+async def _consumers_of(visit: Visit, name: str) -> list[dict[str, Any]]:
+    """Return the consumers of a queue, the first of them with how many messages a second they
+    settle."""
+    consumers: list[dict[str, Any]] = (await visit.look({"do": "consumers-of", "queue": name}))[
+        "consumers"
+    ]
+    rates, now = visit.console.rates_of_consumers[visit.broker.name], time.monotonic()
+    for row in consumers[:RATED_MAX]:
+        row["settled_per_second"] = rates.of(str(row["consumer"]), row, now).get("settled")
+    assert CONSUMER_TABLE.shape is not None
+    return [CONSUMER_TABLE.shape(row) for row in consumers]
 
 
 async def address_page(visit: Visit) -> Response:

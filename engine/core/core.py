@@ -298,7 +298,7 @@ class Core:
                 message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
             )  # fmt: skip
             self.pending.rows.append(pack_wide(row, 0, 0, 0))
-        take_off(lsn, queue, entry, consumer, delivery_count)
+        take_off(lsn, queue, entry, consumer, delivery_count, self.now)
         return lsn
 
     def emit_acknowledged(self, entry: Entry, consumer: Consumer, reason: int) -> int:

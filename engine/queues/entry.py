@@ -4,6 +4,7 @@ A queue knows its consumers only as takers: their connections (`engine.queues.co
 matter to it. Must never know queues.
 """
 
+from operator import attrgetter
 from typing import Any, Final
 
 from daybook.engine.facts import life
@@ -53,23 +54,24 @@ class Entry:
     queue's levels; an entry that is linked and not READY is a tombstone, which keeps its place in
     case the entry returns. `changed` is the LSN at which it last returned, 0 if never: until that
     is indexed, the store has an older version. `redelivered` records that a delivery of it ended,
-    even if the attempt does not count. `retained` records that the address of the message retained
-    it when a recall put it here.
+    even if the attempt does not count. `delivered_at` is when it last went into flight, in
+    microseconds since 1970: it says nothing of one that is not in flight. `retained` records that
+    the address of the message retained it when a recall put it here.
 
     READY means that it is in a level: that of its priority, or set aside in HELD_LEVEL or
     SCHEDULED_LEVEL.
     """
 
     __slots__ = (
-        "changed", "consumer", "delivery_count", "level", "linked", "message", "position",
-        "redelivered", "retained", "state",
+        "changed", "consumer", "delivered_at", "delivery_count", "level", "linked", "message",
+        "position", "redelivered", "retained", "state",
     )  # fmt: skip
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self.position = message.id
         self.level = message.priority
-        self.delivery_count = 0
+        self.delivery_count = self.delivered_at = 0
         self.state = READY
         self.linked = False
         self.consumer: Taker | None = None
@@ -202,6 +204,12 @@ class Taker:
     def unsettled(self) -> int:
         """How many messages were handed to it that it has not settled."""
         return len(self.unacked) + len(self.shown)
+
+    @property
+    def oldest_unsettled(self) -> Entry | None:
+        """The message that it has held for longest without settling it, None if it holds none."""
+        firsts = [next(iter(each.values())) for each in (self.unacked, self.shown) if each]
+        return min(firsts, key=attrgetter("delivered_at"), default=None)
 
     def refuse(self, message: int) -> None:
         """Note that a message is not for it; whether it is selective may change."""

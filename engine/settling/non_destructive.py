@@ -161,7 +161,7 @@ def show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
         consumer.bundle.spend(body_bytes)
     connection = consumer.connection
     if consumer.acknowledges:
-        keep_shown(consumer, entry, body_bytes)
+        keep_shown(consumer, entry, body_bytes, core.now)
         if connection.unacked_bytes >= connection.unacked_max:
             connection.sated = True
     connection.room -= message.size

@@ -24,6 +24,7 @@ from daybook.engine.facts.events import (
     QUEUE,
     REASON,
     REDELIVERED,
+    TIME,
     Row,
 )
 from daybook.engine.facts.kinds import COUNTERS_BY_REASON
@@ -142,15 +143,18 @@ def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, b
     """A ready entry goes into flight to a consumer."""
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
-    take_off(lsn, queue, entry, state.consumers[row[CONSUMER]], row[DELIVERY_COUNT])
+    take_off(lsn, queue, entry, state.consumers[row[CONSUMER]], row[DELIVERY_COUNT], row[TIME])
 
 
-def take_off(lsn: int, queue: Queue, entry: Entry, consumer: Consumer, delivery_count: int) -> None:
+def take_off(
+    lsn: int, queue: Queue, entry: Entry, consumer: Consumer, delivery_count: int, time: int
+) -> None:
     """Apply Delivered."""
     if entry.state != READY:
         raise MismatchError(f"event {lsn}: message {entry.message.id} delivered while not ready")
     queue.withdraw(entry, IN_FLIGHT)
     entry.delivery_count = delivery_count
+    entry.delivered_at = time
     entry.consumer = consumer
     message = entry.message
     consumer.unacked[message.id] = entry

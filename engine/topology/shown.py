@@ -15,8 +15,8 @@ SHOWN_LEVEL: Final = -1
 """The level of what a consumer was shown, which is in no level of its queue."""
 
 
-def keep_shown(consumer: Consumer, entry: Entry, body_bytes: int) -> None:
-    """Remember that a consumer has to settle a message.
+def keep_shown(consumer: Consumer, entry: Entry, body_bytes: int, time: int) -> None:
+    """Remember that a consumer has to settle a message, which it got at a time.
 
     Without its content, only with the length of the body, as a large message in flight.
     """
@@ -29,6 +29,7 @@ def keep_shown(consumer: Consumer, entry: Entry, body_bytes: int) -> None:
     showing.level = SHOWN_LEVEL
     showing.state = IN_FLIGHT
     showing.delivery_count = 1
+    showing.delivered_at = time
     showing.consumer = consumer
     if consumer.shown is NONE_SHOWN:
         consumer.shown = {}

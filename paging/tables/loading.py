@@ -192,6 +192,7 @@ def _add_flight(tables: Tables, txn: Transaction, consumer: Consumer, message_id
     )  # fmt: skip
     entry.state = IN_FLIGHT
     entry.consumer = consumer
+    entry.delivered_at = flight.delivered_at
     consumer.unacked[message_id] = entry
     queue.entries[message_id] = entry
     queue.bytes += flight.size

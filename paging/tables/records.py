@@ -134,7 +134,8 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
-    """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0.
+    """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0;
+    `delivered_at` in microseconds since 1970, 0 in records of brokers that did not keep it.
 
     `flags` are those of the message and, as in pages, those of the entry. `annotations` are packed,
     and `size` includes them.
@@ -148,6 +149,7 @@ class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
     delivery_count: int
     expires: int
     annotations: bytes = b""
+    delivered_at: int = 0
 
 
 class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -299,7 +301,7 @@ def flight_record(entry: Entry) -> FlightRecord:
     assert entry.consumer is not None
     return FlightRecord(
         entry.consumer.id, message.address_id, message.priority, flags_of(entry), message.size,
-        entry.delivery_count, message.expires, message.annotations,
+        entry.delivery_count, message.expires, message.annotations, entry.delivered_at,
     )  # fmt: skip
 
 

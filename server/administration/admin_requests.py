@@ -7,7 +7,7 @@ docs/cli.md is drawn from them. A new request is a row here, with a command of t
 that carries it out. Must never know how a request is transported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, get_origin, get_type_hints
 
 import msgspec
@@ -108,10 +108,14 @@ def _with_dots(row: Answer) -> Answer:
     return row | {"queues": row["queues"] + more}
 
 
-def _with_time(row: Answer) -> Answer:
-    """Show when the oldest message entered its queue."""
-    since = row.get("oldest_ready_since")
-    return row | {"oldest_ready_since": moment(since * 1000)[:19] if since is not None else None}
+def _with_time_in(column: str) -> Callable[[Answer], Answer]:
+    """Show a column with milliseconds since 1970 as a moment."""
+
+    def shaped(row: Answer) -> Answer:
+        since = row.get(column)
+        return row | {column: moment(since * 1000)[:19] if since is not None else None}
+
+    return shaped
 
 
 QUEUE_TABLE: Final = Table(
@@ -122,7 +126,7 @@ QUEUE_TABLE: Final = Table(
     ),
     ("routing_type", "dead_lettered", "expired", "bytes", "oldest_ready", "oldest_ready_since"),
     named_by="queue",
-    shape=_with_time,
+    shape=_with_time_in("oldest_ready_since"),
 )  # fmt: skip
 
 
@@ -191,8 +195,9 @@ class Connections(Listed, frozen=True, tag="connections"):
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the connections."""
         return connections.listing_connections(
-            source.state, self.offset, source.session_of, self.limit, self.order(source)
-        )
+            source.state, self.offset, source.session_of, self.limit, self.order(source),
+            is_live=source.is_running,
+        )  # fmt: skip
 
 
 class Links(OfClients, frozen=True, tag="links"):
@@ -290,9 +295,13 @@ class AutoLinks(Reading, frozen=True, tag="auto-links"):
 CONSUMER_TABLE: Final = Table(
     "consumers",
     ("consumer", "connection", "user", "queue", "in_flight", "ack_mode"),
-    ("client_id", "peer", "subscription", "bundle", "filter", "credit_messages", "credit_bytes"),
+    (
+        "client_id", "peer", "oldest_in_flight", "oldest_in_flight_since", "delivered", "settled",
+        "subscription", "bundle", "filter", "credit_messages", "credit_bytes",
+    ),
     named_by="queue",
-)
+    shape=_with_time_in("oldest_in_flight_since"),
+)  # fmt: skip
 
 
 class Consumers(Listed, frozen=True, tag="consumers"):
@@ -308,7 +317,7 @@ class Consumers(Listed, frozen=True, tag="consumers"):
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the consumers."""
         return connections.listing_consumers(
-            source.state, self.offset, self.limit, self.order(source)
+            source.state, self.offset, self.limit, self.order(source), is_live=source.is_running
         )
 
 
@@ -331,7 +340,9 @@ class ConsumersOf(OnQueue, Reading, frozen=True, tag="consumers-of"):
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the consumers of the queue."""
-        return connections.listing_consumers_of(source.state, self.queue, self.offset)
+        return connections.listing_consumers_of(
+            source.state, self.queue, self.offset, is_live=source.is_running
+        )
 
 
 class AddressOf(OnAddress, Reading, frozen=True, tag="address"):

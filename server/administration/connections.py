@@ -24,6 +24,7 @@ from daybook.engine.queues.consumer import (
     as_consumer,
     windows_of,
 )
+from daybook.engine.queues.queue import PAST_ALL
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.protocols.port import LinkCounts, LinkRow, MessagingSession, SessionRow
@@ -42,6 +43,7 @@ CLOSED_AT_A_TIME: Final = 5
 """How many connections are closed in one slice: each may give back many messages."""
 
 US_PER_S: Final = 1_000_000
+US_PER_MS: Final = 1_000
 LINKS_AT_ONCE: Final = SLICE // ROW
 """How many links a slice of their list has."""
 LINK_WORDS: Final = 32
@@ -74,7 +76,8 @@ CONNECTION_ORDERS: Final[dict[str, Callable[[Connection], int]]] = {
 CONSUMER_ORDERS: Final[dict[str, Callable[[Consumer], int]]] = {
     "consumer": attrgetter("id"), "connection": attrgetter("connection_id"),
     "in_flight": attrgetter("unsettled"), "credit_messages": lambda each: windows_of(each)[0],
-    "credit_bytes": lambda each: windows_of(each)[1],
+    "credit_bytes": lambda each: windows_of(each)[1], "delivered": attrgetter("handed"),
+    "oldest_in_flight": lambda each: _age_rank(each),
 }  # fmt: skip
 """The columns by which consumers are sorted, and the number in each."""
 _id_of: Final = attrgetter("id")
@@ -102,8 +105,13 @@ def listing_connections(
     session_of: SessionOf = nobody,
     limit: int = PAGE_MAX,
     order: Order = BY_NAME,
+    *,
+    is_live: bool = True,
 ) -> Slices[dict[str, Any]]:
-    """A page of the connections; by default in the order of their logins."""
+    """A page of the connections; by default in the order of their logins.
+
+    Those of a state that is not of a running broker (`is_live`) lack what no event says.
+    """
     there = state.connections
     page = yield from _page(
         there, offset, limit, order, CONNECTION_ORDERS,
@@ -111,35 +119,49 @@ def listing_connections(
     )  # fmt: skip
     rows = yield from rows_of(
         page.objects,
-        lambda each: _connection(each, session_of(each.id)) if each.id in there else {},
+        lambda each: (
+            _connection(each, session_of(each.id), is_live=is_live) if each.id in there else {}
+        ),
         lambda each: len(each.consumers),
     )
     return page.answer("connections", rows)
 
 
 def listing_consumers(
-    state: State, offset: int, limit: int = PAGE_MAX, order: Order = BY_NAME
+    state: State,
+    offset: int,
+    limit: int = PAGE_MAX,
+    order: Order = BY_NAME,
+    *,
+    is_live: bool = True,
 ) -> Slices[dict[str, Any]]:
-    """A page of the consumers; by default in the order in which they attached."""
+    """A page of the consumers; by default in the order in which they attached.
+
+    Those of a state that is not of a running broker (`is_live`) lack what no event says.
+    """
     there = state.consumers
     page = yield from _page(
         there, offset, limit, order, CONSUMER_ORDERS,
         lambda each: f"{_client(each.connection)}\n{each.queue.name}\n{each.subscription}",
     )  # fmt: skip
     rows = yield from rows_of(
-        page.objects, lambda each: _consumer(each) if each.id in there else {}
+        page.objects, lambda each: _consumer(each, is_live=is_live) if each.id in there else {}
     )
     return page.answer("consumers", rows)
 
 
-def listing_consumers_of(state: State, name: str, offset: int) -> Slices[dict[str, Any] | Refusal]:
-    """A page of the consumers of one queue."""
+def listing_consumers_of(
+    state: State, name: str, offset: int, *, is_live: bool = True
+) -> Slices[dict[str, Any] | Refusal]:
+    """A page of the consumers of one queue, as `listing_consumers` describes them."""
     queue = find_queue(state, name)
     if isinstance(queue, Refusal):
         return queue
     there = state.consumers
     page, following = page_of(map(as_consumer, queue.consumers), offset)
-    rows = yield from rows_of(page, lambda each: _consumer(each) if each.id in there else {})
+    rows = yield from rows_of(
+        page, lambda each: _consumer(each, is_live=is_live) if each.id in there else {}
+    )
     return {"consumers": rows, "next_offset": following}
 
 
@@ -319,22 +341,24 @@ def _transaction(state: State, transaction: Transaction, now: int) -> dict[str, 
 
 
 def connections(state: State) -> list[dict[str, Any]]:
-    """All connections, at once."""
+    """All connections of a state that was folded from a journal, at once."""
     rows: list[dict[str, Any]] = at_once(
-        listing_connections(state, 0, limit=len(state.connections))
+        listing_connections(state, 0, limit=len(state.connections), is_live=False)
     )["connections"]
     return rows
 
 
 def consumers(state: State) -> list[dict[str, Any]]:
-    """All consumers, at once."""
-    rows: list[dict[str, Any]] = at_once(listing_consumers(state, 0, len(state.consumers)))[
-        "consumers"
-    ]
+    """All consumers of a state that was folded from a journal, at once."""
+    rows: list[dict[str, Any]] = at_once(
+        listing_consumers(state, 0, len(state.consumers), is_live=False)
+    )["consumers"]
     return rows
 
 
-def _connection(connection: Connection, session: MessagingSession | None) -> dict[str, Any]:
+def _connection(
+    connection: Connection, session: MessagingSession | None, *, is_live: bool
+) -> dict[str, Any]:
     counts = session.link_counts if session is not None else LinkCounts(0, 0, 0)
     return {
         "connection": connection.id,
@@ -343,10 +367,10 @@ def _connection(connection: Connection, session: MessagingSession | None) -> dic
         "client_id": connection.client_id,
         "host": connection.host,
         "protocol": connection.protocol,
-        "sessions": counts.sessions,
-        "links": counts.senders + counts.receivers,
+        "sessions": counts.sessions if is_live else None,
+        "links": counts.senders + counts.receivers if is_live else None,
         "consumers": len(connection.consumers),
-        "transactions": len(connection.transactions),
+        "transactions": len(connection.transactions) if is_live else None,
         "in_flight": sum(consumer.unsettled for consumer in connection.consumers.values()),
     }
 
@@ -415,8 +439,22 @@ def _taken(link: LinkRow, taker: Consumer | Bundle, credit: int, of: Iterable[Co
     return link._replace(credit=credit, in_flight=in_flight, total=taker.handed)
 
 
-def _consumer(consumer: Consumer) -> dict[str, Any]:
-    messages, size = windows_of(consumer)
+def _held_since(consumer: Consumer) -> int:
+    """Return when a consumer got the oldest of what it has in flight, in microseconds since 1970;
+    0 if it has nothing, or if that is not known."""
+    oldest = consumer.oldest_unsettled
+    return oldest.delivered_at if oldest is not None else 0
+
+
+def _age_rank(consumer: Consumer) -> int:
+    """Return a number that is the larger the longer a consumer has held its oldest message."""
+    since = _held_since(consumer)
+    return PAST_ALL - since if since else 0
+
+
+def _consumer(consumer: Consumer, *, is_live: bool) -> dict[str, Any]:
+    messages, size = windows_of(consumer) if is_live else (None, None)
+    oldest, since = consumer.oldest_unsettled, _held_since(consumer)
     return {
         "consumer": consumer.id,
         "connection": consumer.connection_id,
@@ -431,6 +469,10 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
         "priority": consumer.priority,
         "exclusive": consumer.exclusive,
         "in_flight": consumer.unsettled,
+        "oldest_in_flight": oldest.message.id if oldest is not None else None,
+        "oldest_in_flight_since": since // US_PER_MS if since else None,
+        "delivered": consumer.handed if is_live else None,
+        "settled": consumer.handed - consumer.unsettled if is_live else None,
         "credit_messages": messages,
         "credit_bytes": size,
         "bundle": consumer.bundle.id if consumer.bundle is not None else None,

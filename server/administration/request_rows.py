@@ -192,7 +192,8 @@ class ViewSource(msgspec.Struct, frozen=True):
     """Where views come from: the state of a running broker, or one that was folded from a journal.
 
     Only a running broker has the other fields; `rights` are those of the user behind the
-    request, None for the operator, and `now` is its time, in microseconds since 1970.
+    request, None for the operator, and `now` is its time, in microseconds since 1970, 0 without a
+    broker.
     """
 
     state: State
@@ -209,6 +210,11 @@ class ViewSource(msgspec.Struct, frozen=True):
     now: int = 0
     piece: Callable[[Message, int], bytes] = views.no_piece
     kept_orders: KeptOrders | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this is about a running broker, and not a state folded from a journal."""
+        return self.now > 0
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="do"):

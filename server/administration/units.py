@@ -42,8 +42,8 @@ _BY_KEY: Final = {
 }
 
 NAMING: Final = frozenset(
-    ("connection", "consumer", "message", "oldest_ready", "lsn", "shared_place", "bucket", "pid",
-     "session")
+    ("connection", "consumer", "message", "oldest_ready", "oldest_in_flight", "lsn",
+     "shared_place", "bucket", "pid", "session")
 )  # fmt: skip
 """Columns with numbers that name something, and so are shown without separators."""
 

@@ -148,6 +148,15 @@ def address_counts(state: State) -> dict[int, tuple[int, int]]:
     return {each.id: (each.routed, each.unrouted) for each in state.addresses.values()}
 
 
+def delivery_times(state: State) -> dict[tuple[int, int], int]:
+    """When what consumers have in flight was delivered."""
+    return {
+        (consumer.id, number): entry.delivered_at
+        for consumer in state.consumers.values()
+        for number, entry in consumer.unacked.items()
+    }
+
+
 def check_bundle(bundle: Bundle, broker: Broker) -> None:
     """Members, order and credit of a bundle fit those of its consumers."""
     consumers = [each for each in broker.state.consumers.values() if each.bundle is bundle]
@@ -271,6 +280,7 @@ class World:
         assert check_invariants(folded) == []
         assert digest(folded) == digest(self.state)
         assert address_counts(folded) == address_counts(self.state)
+        assert delivery_times(folded) == delivery_times(self.state)
         carried = {each.row[events.MESSAGE] for each in self.journal if each.name == "Carried"}
         resident = {
             key: value for key, value in contents(self.state).items() if key[1] not in carried
@@ -311,6 +321,7 @@ class World:
         assert check_invariants(self.follower) == []
         assert digest(self.follower) == digest(self.state)
         assert address_counts(self.follower) == address_counts(self.state)
+        assert delivery_times(self.follower) == delivery_times(self.state)
         assert contents(self.state).items() <= contents(self.follower).items()
 
     # Commands by name.

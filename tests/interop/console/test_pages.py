@@ -763,6 +763,34 @@ def test_a_deletion_says_first_what_is_in_the_way(broker: BrokerProcess, visit: 
     assert "deleted queue 'bulk': 3 messages removed" in done.words
 
 
+def test_who_holds_a_message_is_on_the_page_of_the_queue_and_first_in_the_list(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    with Wire(broker.port) as holding, Wire(broker.port) as idle:
+        for wire in (idle, holding):
+            wire.connect(login="ada", passcode="ada")
+        idle.send("SUBSCRIBE", id="s", destination="nothing", ack="client", receipt="r")
+        idle.expect("RECEIPT")
+        holding.send("SUBSCRIBE", id="s", destination="slow", ack="client")
+        send(broker, "slow", "x")
+        holding.expect("MESSAGE")
+        (row,) = json.loads(daybook(broker, "queue", "consumers", "slow", "--json"))
+        page = browser.get("/b/data/queue", queue="slow")
+        assert "oldest in flight since" in page.words
+        assert f"story?message={row['oldest_in_flight']}" in page.text
+
+        def settled_per_second() -> str:
+            shown = browser.get("/b/data/queue", queue="slow").text
+            cells = shown.partition("<h2>Consumers</h2>")[2].partition("<tbody>")[2].split("<td")
+            return cells[8].partition(">")[2].partition("<")[0].strip()
+
+        wait_for(lambda: settled_per_second() == "0.0", "a rate")
+        order = {"sort": "oldest_in_flight", "descending": "true"}
+        rows = browser.get("/b/data/list/consumers", **order).words
+        assert rows.index("slow") < rows.index("nothing")
+
+
 def test_an_action_says_first_how_many_messages_it_concerns(
     broker: BrokerProcess, visit: Visit
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybook.console import samples
-from daybook.console.samples import QUEUE_COUNTERS, QueueRates
+from daybook.console.samples import QUEUE_COUNTERS, Rates
 
 
 def row(added: int) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def row(added: int) -> dict[str, Any]:
 
 def test_a_rate_is_the_change_since_an_earlier_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "LOOK_SECONDS", 1.0)
-    rates = QueueRates()
+    rates = Rates(QUEUE_COUNTERS)
     assert rates.of("q", row(100), 10.0) == {}
     assert rates.of("q", row(100), 10.5) == {}, "too soon"
     assert rates.of("q", row(120), 12.0)["added"] == 10.0
@@ -25,8 +25,8 @@ def test_a_rate_is_the_change_since_an_earlier_look(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_counters_of_few_queues_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "QUEUES_MAX", 2)
-    rates = QueueRates()
+    monkeypatch.setattr(samples, "LOOKED_AT_MAX", 2)
+    rates = Rates(QUEUE_COUNTERS)
     for name in "abc":
         assert rates.of(name, row(1), 1.0) == {}
     assert rates.of("a", row(9), 5.0) == {}, "forgotten"

@@ -28,7 +28,7 @@ from daybook.paging.tables.tables import (
 from tests.support.stored.blocks import DATA_ID, Chain, blocks_of
 from tests.support.stored.index_state import state_of
 from tests.support.stored.stored_rows import flip_key
-from tests.support.world import World
+from tests.support.world import World, delivery_times
 
 
 def scene() -> World:
@@ -142,3 +142,18 @@ def test_what_cannot_be_is_damage(made: Path, spoil: object, what: str) -> None:
     with tables.read() as txn, pytest.raises(IndexDamaged, match=what):
         load_state(tables, txn, None)
     tables.close()
+
+
+def test_what_is_in_flight_is_loaded_with_the_time_of_its_delivery(tmp_path: Path) -> None:
+    world = World()
+    world.attach(world.connect(), "orders")
+    for _ in range(3):
+        world.sleep(1)
+        world.send("orders")
+    index = Index(tmp_path, DATA_ID)
+    index.advance([Chain().block(world.journal)])
+    loaded = state_of(index)
+    index.close()
+    times = delivery_times(world.state)
+    assert delivery_times(loaded) == times
+    assert len(set(times.values())) == 3

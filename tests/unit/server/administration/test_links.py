@@ -141,4 +141,4 @@ def test_connections_tell_how_many_sessions_and_links_they_have() -> None:
     assert (row["sessions"], row["links"], row["client_id"]) == (1, 2, "c0")
     assert row["protocol"] == "AMQP 1.0"
     (gone,) = connections.connections(state)
-    assert (gone["sessions"], gone["links"]) == (0, 0)
+    assert (gone["sessions"], gone["links"], gone["transactions"]) == (None, None, None)
