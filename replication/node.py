@@ -469,13 +469,17 @@ class Node:
 
     def _ship(self, node: str, said: Answer, now: int) -> None:
         assert self.quorum is not None
+        shipment = self.shipments.get(node)
         if isinstance(said, Standing):
+            if said.epoch != self.epoch:
+                # It is about an earlier lead, whose other answers may follow it: the follower may
+                # have more than it says, and less than they say.
+                return
             epochs = self.following.record.record.epochs
-            self.shipments[node] = Shipment(
+            shipment = self.shipments[node] = Shipment(
                 self._ask(), self._disk, self._data_id, epochs, self._end, self._base
             )
             self.quorum.forget(node)
-        shipment = self.shipments.get(node)
         if shipment is None:
             return
         try:

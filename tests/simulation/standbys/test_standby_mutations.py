@@ -71,13 +71,13 @@ def promises_are_only_in_memory(patch: Patch) -> None:
     patch.setattr(RecordFile, "promise", promise)
 
 
-@of(Acks.MAJORITY, 3, 17)
+@of(Acks.MAJORITY, 3, 27)
 def older_leaders_are_followed(patch: Patch) -> None:
     def _promise(self: Following, peer: int, said: Ask) -> Standing:
         if said.epoch > self.record.record.promised:
             self.record.promise(said.epoch, said.node)
         self._peer, self._is_joined = peer, False
-        return self.standing()
+        return replace(self.standing(), epoch=said.epoch)
 
     patch.setattr(Following, "_promise", _promise)
 
