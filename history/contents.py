@@ -133,13 +133,17 @@ def check_is_there(directory: Path, contents: WithHeader | WithBody) -> None:
         )
 
 
-def found_messages(finder: EventFinder, contents: Contents) -> Iterator[int]:
-    """Yield the messages that contain something, each once, in the order of the journal.
+def found_messages(
+    finder: EventFinder, contents: Contents, from_lsn: int = 1, to_lsn: int | None = None
+) -> Iterator[int]:
+    """Yield the messages that contain something, each once, in the order of the journal, from one
+    event to another.
 
     Raises JournalError and Damage.
     """
     told: set[int] = set()
-    for event in finder.find(Search(Clause(WITH_CHUNKS, contents=contents), bodies=True)):
+    clause = Clause(WITH_CHUNKS, contents=contents)
+    for event in finder.find(Search(clause, from_lsn=from_lsn, to_lsn=to_lsn, bodies=True)):
         message = event.row[MESSAGE]
         if message not in told:
             told.add(message)

@@ -128,22 +128,30 @@ def follow(finder: EventFinder, message: int, directory: Path) -> Trail:
 
 
 def follow_each(
-    finder: EventFinder, contents: WithHeader | WithBody, directory: Path
-) -> Iterator[Trail | None]:
-    """Yield the family of each message that contains something, in the order of the journal; None
-    for a message of a family that was there before.
+    finder: EventFinder, contents: WithHeader | WithBody, directory: Path, from_lsn: int = 1
+) -> Iterator[tuple[int, Trail | None]]:
+    """Yield each message that contains something, in the order of the journal, with its family;
+    with None if the family was there before.
 
-    Raises LeftOutError, and as `follow`.
+    It may begin with a later message: families with an earlier one that contains it were there
+    before. Raises LeftOutError, and as `follow`.
     """
     check_is_there(directory, contents)
     met: set[int] = set()
-    for message in found_messages(finder, contents):
+    for message in found_messages(finder, contents, from_lsn):
         if message in met:
-            yield None
+            yield message, None
             continue
         told = follow(finder, message, directory)
         met.update(told.messages)
-        yield told
+        earlier = (each for each in told.messages if each < from_lsn)
+        was_there = any(_contains(finder, contents, each) for each in earlier)
+        yield message, None if was_there else told
+
+
+def _contains(finder: EventFinder, contents: WithHeader | WithBody, message: int) -> bool:
+    """Whether a message contains something."""
+    return message in found_messages(finder, contents, message, message)
 
 
 def _head_of(directory: Path) -> "Head | None":

@@ -102,6 +102,10 @@ def inspect_command(
     "--limit", type=click.IntRange(1), default=TRAILS_MAX, metavar="N", show_default=True,
     help="Stop after N messages; with --header, --body-sha256 and --body.",
 )  # fmt: skip
+@click.option(
+    "--from", "from_message", type=NUMBER, default=1, metavar="MESSAGE",
+    help="Begin with this message; with --header, --body-sha256 and --body.",
+)  # fmt: skip
 @history_options
 @json_option
 @click.option("--svg", is_flag=True, help="Print a drawing, to be saved as a file.")
@@ -126,6 +130,8 @@ def trail_command(
     if len(given) > 1:
         raise click.UsageError("--header, --body-sha256 and --body exclude each other")
     _check_values(flags)
+    if flags["from_message"] > 1 and not given:
+        raise click.UsageError("--from is for --header, --body-sha256 and --body")
     words_max = 1 if given else 2
     if len(words) > words_max:
         raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")

@@ -80,18 +80,19 @@ def story(directory: str, message: int) -> dict[str, Any]:
         }
 
 
-def stories(directory: str, header: str) -> dict[str, Any]:
-    """Return the first families of messages that have a header, given as NAME=VALUE, and whether
-    there are more."""
+def stories(directory: str, header: str, begin: int = 1) -> dict[str, Any]:
+    """Return families of messages that have a header, given as NAME=VALUE, the first ones from a
+    message on, and the message with which the next ones begin, None if there are no more."""
     name, equals, value = header.partition("=")
     if not name or not equals:
         raise WrongQuestion("a header is a name and its value, like order=4711")
     with _reading(directory) as (path, finder):
-        found = trail.follow_each(finder, WithHeader(name, value), path)
-        families = list(islice(filter(None, found), STORIES_MAX + 1))
+        each_one = trail.follow_each(finder, WithHeader(name, value), path, begin)
+        found = ((message, told) for message, told in each_one if told is not None)
+        families = list(islice(found, STORIES_MAX + 1))
         return {
-            "stories": [_family(each) for each in families[:STORIES_MAX]],
-            "more": len(families) > STORIES_MAX,
+            "stories": [_family(told) for _, told in families[:STORIES_MAX]],
+            "more_from": families[STORIES_MAX][0] if len(families) > STORIES_MAX else None,
             "notes": finder.notes,
         }
 

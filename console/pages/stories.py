@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
+from daybook.console.jobs.history import STORIES_MAX
 from daybook.console.rendering import query
 from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
 from daybook.engine.facts.events import BY_NUMBER
@@ -34,15 +35,19 @@ def _trimmed(header: str) -> str:
 
 
 async def _stories(visit: Visit, header: str) -> Response:
-    found = await visit.history("stories", header=header)
-    if len(found["stories"]) == 1 and not found["notes"]:
+    begin = max(1, visit.number("from"))
+    found = await visit.history("stories", header=header, begin=begin)
+    if len(found["stories"]) == 1 and not found["notes"] and begin == 1:
         return RedirectResponse(
             visit.url("story") + query(message=found["stories"][0]["message"]), 303
         )
     return visit.page(
         "story.html", title="Story of a message", told=None, message=0, header=header, found=found,
-        is_of_moment=False,
-        command=visit.journal("trail", str(visit.broker.directory), "--header", header),
+        is_of_moment=False, begin=begin,
+        command=visit.journal(
+            "trail", str(visit.broker.directory), "--header", header,
+            *(("--from", str(begin)) if begin > 1 else ()), "--limit", str(STORIES_MAX),
+        ),
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def _found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> Iterator[i
     sought, what = _sought(finder.disk, flags)
     check_is_there(path, sought)
     count = 0
-    for message in islice(found_messages(finder, sought), flags["limit"]):
+    for message in islice(found_messages(finder, sought, flags["from_message"]), flags["limit"]):
         yield message
         count += 1
     if not count:
@@ -105,10 +105,12 @@ def _show_found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> None:
     """Print the trails of all messages that contain something, each family once."""
     sought, what = _sought(finder.disk, flags)
     families = matches = 0
-    for told in trail.follow_each(finder, sought, path):
+    begin = flags["from_message"]
+    for message, told in trail.follow_each(finder, sought, path, begin):
         if told is not None and families == flags["limit"]:
             click.echo(
-                f"{counted(matches, 'message')} with {what}, and there are more: see --limit",
+                f"{counted(matches, 'message')} with {what}, and there are more: see --limit,"
+                f" or begin with --from {message}",
                 err=True,
             )
             return

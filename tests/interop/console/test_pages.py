@@ -466,6 +466,29 @@ def test_a_story_is_found_by_a_header(broker: BrokerProcess, visit: Visit) -> No
     assert "like order=4711" in browser.get("/b/data/story", header="=x").error
 
 
+def test_stories_with_a_header_have_pages(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "leafed", "x", "--count", "25", "--header", "order=leafed")
+    # What they became has the header, too, and belongs to the stories of the first page.
+    daybook(broker, "queue", "create", "turned")
+    daybook(broker, "queue", "move", "leafed", "turned")
+    [*wanted] = [each["lsn"] for each in events(broker, "Routed")
+                 if each["queue_name"] == "leafed" and not each["related"]]  # fmt: skip
+    first = browser.get("/b/data/story", header="order=leafed")
+    [following] = re.findall(r'href="([^"]*)">Next</a>', first.text)
+    second = browser.get(unescape(following))
+    found = []
+    for shown in (first, second):
+        links = [int(each) for each in re.findall(r"/story\?message=(\d+)", shown.text)]
+        told = answer_of(command_on(shown))
+        began = [each for each in told if each.get("kind") == "Routed" and not each["related"]]
+        assert [each["lsn"] for each in began] == links
+        found += links
+    assert found == wanted
+    assert len(re.findall(r"/story\?message=", first.text)) == 20
+    assert ">Next</a>" not in second.text
+
+
 def test_who_changed_a_queue_is_found_from_its_page(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
     send(broker, "changed", "x")
