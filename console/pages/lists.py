@@ -25,6 +25,7 @@ from daybook.server.administration.request_rows import (
     Table,
     Way,
 )
+from daybook.server.administration.retries import RUNNING
 from daybook.server.administration.units import heading
 from daybook.server.administration.ways import (
     Found,
@@ -64,6 +65,12 @@ OF_ADDRESSES: Final = (
     "address pause", "address resume", "address update", "address clear-id-cache",
     "address forget", "address delete", "settings set", "settings remove", "divert create",
 )  # fmt: skip
+OF_NAMES: Final = ("settings set", "settings remove", "divert create")
+"""Commands for an address that does not exist."""
+OPPOSITES: Final = {
+    "queue pause": False, "queue resume": True, "address pause": False, "address resume": True,
+}  # fmt: skip
+"""Commands that are offered where `paused` is this: elsewhere they change nothing."""
 
 
 def request_of(row: type[Request], given: Mapping[str, str]) -> dict[str, Any]:
@@ -177,7 +184,7 @@ async def queue_page(visit: Visit) -> Response:
     return visit.page(
         "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
         consumers=consumers, of_consumers=OF_CONSUMERS, leading=_leading(visit), rates=rates,
-        actions=_actions(visit, OF_QUEUES, row),
+        actions=_actions(visit, await _of_queue(visit, row["queue"]), row),
         diverts=await _diverts_of(visit, row["address"]),
         command=command_of(visit, "queue show", do="queue", queue=plain(name)),
     )  # fmt: skip
@@ -209,10 +216,26 @@ async def address_page(visit: Visit) -> Response:
         "address.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
         name=name,
         diverts=diverts,
-        actions=_actions(visit, OF_ADDRESSES, {"address": name, "match": name}),
+        actions=_actions(
+            visit, OF_ADDRESSES if row else OF_NAMES, row | {"address": name, "match": name}
+        ),
         leading=_leading(visit),
         command=command_of(visit, "settings show", do="settings", address=name),
     )  # fmt: skip
+
+
+async def _of_queue(visit: Visit, name: str) -> tuple[str, ...]:
+    """Return the commands for a queue; a retry can be stopped while one runs, as far as the user
+    may know that."""
+    if not visit.is_live or not visit.may("queue stop-retry"):
+        return OF_QUEUES
+    try:
+        retries = (await visit.look({"do": "retries"}))["retries"]
+    except ControlError:
+        return OF_QUEUES
+    if any(each["queue"] == name and each["state"] == RUNNING for each in retries):
+        return OF_QUEUES
+    return tuple(each for each in OF_QUEUES if each != "queue stop-retry")
 
 
 async def _diverts_of(visit: Visit, name: str) -> list[dict[str, Any]]:
@@ -232,6 +255,8 @@ def _actions(
     """Return what the user may do, with the fields that are known."""
     told = []
     for each in filter(visit.may, commands):
+        if each in OPPOSITES and row.get("paused", OPPOSITES[each]) != OPPOSITES[each]:
+            continue
         found = way_of(each)
         assert found is not None, each
         names = [field.name for field in msgspec.structs.fields(found.row)]
