@@ -5,14 +5,15 @@ Comparing two states does not show what was changed and changed back. Must never
 is shown.
 """
 
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.events import KIND, REASON, RELATED, TIME
+from daybook.engine.facts.events import ADDRESS, KIND, REASON, RELATED, TIME
 from daybook.engine.facts.kinds import OF_CHANGES
-from daybook.history.descriptions import kind_name, sentence
+from daybook.history.descriptions import kind_name, reason_name, sentence
 from daybook.history.event_finder import EventFinder
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search
@@ -20,6 +21,9 @@ from daybook.history.selection import Question, begun
 
 CHANGES_MAX: Final = 1000
 """How many changes are listed; `journal inspect` shows all."""
+
+DROPPED_MAX: Final = 100_000
+"""How many messages that were dropped are counted."""
 
 PART_MOST: Final = 20_000
 """A part of a request has so many events at most."""
@@ -46,6 +50,21 @@ def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dic
     if last is not None:
         _claim(rows, last)
     return {"changes": rows[:CHANGES_MAX], "more_changes": len(rows) > CHANGES_MAX}
+
+
+def dropped(directory: Path, finder: EventFinder, after: int, until: int) -> dict[str, Any]:
+    """Return how many messages were dropped at each address after one event and until another, for
+    each reason, and whether there are more than were counted. Raises as `changes`."""
+    question = Question(from_lsn=after + 1, to_lsn=until, kinds=frozenset({events.DROPPED}))
+    inspection = begun(directory, finder, question, reads_names=False, note=lambda _: None)
+    counts: Counter[tuple[str, int]] = Counter()
+    for event in islice(inspection.events(), DROPPED_MAX + 1):
+        counts[inspection.names.address(event.row[ADDRESS]), event.row[REASON]] += 1
+    rows = [
+        {"address": address, "reason": reason_name(reason), "messages": count}
+        for (address, reason), count in sorted(counts.items())
+    ]
+    return {"dropped": rows, "more_dropped": counts.total() > DROPPED_MAX}
 
 
 def _claim(rows: list[dict[str, Any]], event: Event) -> bool:

@@ -16,7 +16,7 @@ KEYS: Final = {
     "consumers": ("consumer", ("in_flight", "credit_messages", "credit_bytes")),
 }  # fmt: skip
 """The lists to compare, the name of each row, and its figures, which may change by themselves."""
-_SILENT: Final = ("routed", "unrouted", "messages", "bytes", "queues", "queue_count")
+_SILENT: Final = ("routed", "unrouted", "messages", "bytes", "queues", "queue_count", "consumers")
 """Values of an address that change with its queues and messages."""
 
 

@@ -19,7 +19,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.history import trail, trail_drawing
-from daybook.history.changes import Askers, changes
+from daybook.history.changes import Askers, changes, dropped
 from daybook.history.contents import WithHeader
 from daybook.history.descriptions import as_object, sentence
 from daybook.history.differences import difference
@@ -240,7 +240,8 @@ def compare(directory: str, before: int, after: int) -> dict[str, Any]:
         at = moment_of(directory, wanted)
         sides.append(overview(_held.state(directory, at["lsn"]), at["lsn"], at["time"]))
     with _reading(directory) as (path, finder):
-        return difference(*sides) | changes(path, finder, sides[0]["lsn"], sides[1]["lsn"])
+        ends = sides[0]["lsn"], sides[1]["lsn"]
+        return difference(*sides) | changes(path, finder, *ends) | dropped(path, finder, *ends)
 
 
 def integrity(directory: str) -> dict[str, Any]:

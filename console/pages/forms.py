@@ -49,6 +49,8 @@ EMPTIED: Final = ".empty"
 """Ends the name of the box that makes a text empty; no field has a dot in its name."""
 TABLES: Final = {"queue": "queues", "address": "addresses"}
 """The objects that forms look at, and the key of their row in an answer."""
+CONTENTS: Final = {"queue_count": "queue", "messages": "message", "consumers": "consumer"}
+"""What a queue or an address has that may go with it, by the keys of its row."""
 DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
 """Requests that the broker refuses for what is in the object, which is the field named here."""
 
@@ -358,8 +360,10 @@ def said_in(fields: list[Field], given: list[tuple[str, str]]) -> list[tuple[str
 
 
 async def _concerned(visit: Visit, asked: dict[str, Any]) -> str:
-    """Return which messages are concerned: those that are named, or how many match now; "" if none
-    are."""
+    """Return which messages are concerned: those that are named, how many match now, or those that
+    go with a queue or an address; "" if none are."""
+    if asked["do"] in DELETIONS:
+        return await _lost(visit, DELETIONS[asked["do"]], asked)
     name = asked.get("queue", "")
     if not name:
         return ""
@@ -386,6 +390,18 @@ def _count_in_words(row: dict[str, Any], chosen_by: str) -> str:
     if unseen > 0:
         text += f" among the first {row['looked_at']:,}, and perhaps some of {unseen:,} more"
     return f"{text}; {row['in_flight']:,} in flight stay" if row["in_flight"] else text
+
+
+async def _lost(visit: Visit, place: str, asked: dict[str, Any]) -> str:
+    """Return what goes with a queue or an address that is deleted, "" if nothing does."""
+    row = await _row_of(visit, place, asked[place])
+    parts = [counted(row[key], what) for key, what in CONTENTS.items() if row.get(key)]
+    if not parts:
+        return ""
+    *others, last = parts
+    has = f"{place} {asked[place]} has {', '.join(others)}{' and ' * bool(others)}{last}"
+    goes = asked["force"] and not row.get("consumers")
+    return f"{has}; everything in it is deleted, too" if goes else has
 
 
 async def _objection(visit: Visit, asked: dict[str, Any]) -> str:

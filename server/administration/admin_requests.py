@@ -151,7 +151,7 @@ ADDRESS_TABLE: Final = Table(
     ),
     (
         "routed", "unrouted", "remembered_ids", "retained", "max_size_bytes",
-        "max_size_messages", "auto_created", "paused",
+        "max_size_messages", "auto_created", "paused", "consumers",
     ),
     named_by="address",
     shape=_with_dots,

@@ -203,9 +203,10 @@ def _address(
     state: State, address: Address, blocked: Callable[[str], int]
 ) -> Slices[dict[str, Any]]:
     bound = address.queues()
-    size = messages = 0
+    size = messages = consumers = 0
     for start in range(0, len(bound), SLICE):
         some = bound[start : start + SLICE]
+        consumers += sum(len(queue.consumers) for queue in some)
         size += sum(queue.bytes for queue in some)
         messages += sum(queue.message_count for queue in some)
         if len(some) == SLICE:
@@ -217,6 +218,7 @@ def _address(
         "queue_count": len(bound),
         "queues": [queue.name for queue in bound[:QUEUES_NAMED_MAX]],
         "messages": messages,
+        "consumers": consumers,
         "bytes": size,
         "max_size_bytes": _limit(settings.max_size_bytes),
         "max_size_messages": _limit(settings.max_size_messages),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from daybook.history.changes import changes
+from daybook.history.changes import changes, dropped
 from daybook.history.differences import KEYS, difference
 from daybook.history.event_finder import EventFinder
 from daybook.journal.disk import Disk
@@ -31,6 +31,7 @@ def run(
     told = difference(_at(path, disk, before), _at(path, disk, after))
     with closing(EventFinder(disk, path)) as finder:
         told |= changes(path, finder, before.lsn, after.lsn)
+        told |= dropped(path, finder, before.lsn, after.lsn)
     if flags["as_json"]:
         show_json(told)
     else:
@@ -74,8 +75,9 @@ def _show(told: dict[str, Any]) -> None:
         headings = tuple(key.replace("_", " ") for key in told["traffic"][0])
         click.echo("")
         show_table(headings, [tuple(row.values()) for row in told["traffic"]], "messages")
-    elif is_same:
+    elif is_same and not told["dropped"]:
         click.echo("nothing changed")
+    _show_dropped(told)
 
 
 def _show_changes(told: dict[str, Any]) -> None:
@@ -90,6 +92,17 @@ def _show_changes(told: dict[str, Any]) -> None:
     show_table(("event", "time", "change", "what", "by"), rows)
     if told["more_changes"]:
         click.echo("there are more changes; `journal inspect` shows all", err=True)
+
+
+def _show_dropped(told: dict[str, Any]) -> None:
+    """Show how many messages were dropped at each address, and why."""
+    if not told["dropped"]:
+        return
+    click.echo("")
+    rows = [tuple(row.values()) for row in told["dropped"]]
+    show_table(("address", "reason", "messages"), rows, "dropped")
+    if told["more_dropped"]:
+        click.echo("more messages were dropped than were counted", err=True)
 
 
 def _named(row: dict[str, Any], name: str) -> str:

@@ -466,6 +466,67 @@ def test_a_story_is_found_by_a_header(broker: BrokerProcess, visit: Visit) -> No
     assert "like order=4711" in browser.get("/b/data/story", header="=x").error
 
 
+def test_only_what_applies_can_be_done(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "halted", "x")
+    for kind in ("queue", "address"):
+        for does, other in (("pause", "resume"), ("resume", "pause")):
+            shown = browser.get(f"/b/data/{kind}", **{kind: "halted"})
+            assert f"/do/{kind}/{does}?" in shown.text, kind
+            assert f"/do/{kind}/{other}?" not in shown.text, kind
+            browser.do(f"/b/data/do/{kind}/{does}", **{kind: "halted"})
+    nowhere = browser.get("/b/data/address", address="not.there.yet")
+    assert re.findall(r'class="button" href="/b/data/do/([a-z/]+)', nowhere.text) == [
+        "settings/set", "settings/remove", "divert/create",
+    ]  # fmt: skip
+    _die(browser, broker, "slowly", "slow.grave")
+    shown = browser.get("/b/data/queue", queue="slow.grave")
+    assert "/do/queue/retry?" in shown.text
+    assert "/do/queue/stop-retry?" not in shown.text, "none runs"
+    browser.do("/b/data/do/queue/retry", queue="slow.grave", rate="1/h")
+    assert "/do/queue/stop-retry?" in browser.get("/b/data/queue", queue="slow.grave").text
+
+
+def _die(browser: Browser, broker: BrokerProcess, queue: str, grave: str) -> None:
+    """Let two messages of a queue become dead letters."""
+    given = f"max-delivery-attempts=1\ndead-letter-address={grave}"
+    browser.do("/b/data/do/settings/set", match=queue, values=given)
+    send(broker, queue, "x", "--count", "2")
+    url = f"stomp://ada:ada@127.0.0.1:{broker.port}"
+    command = [DAYBOOK, "receive", queue, "--reject", "--count", "2", "--url", url]
+    done = nursery.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_long_name_is_folded_and_is_whole_beside(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    name = "department." * 20 + "eu"
+    send(broker, name, "x")
+    for page in (f"queue?queue={name}", f"address?address={name}", f"messages?queue={name}",
+                 "list/queues"):  # fmt: skip
+        shown = browser.get(f"/b/data/{page}")
+        assert f'<span class="fold" title="{name}">{name}</span>' in shown.text, page
+
+
+def test_what_changed_has_the_messages_that_were_dropped(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    before = events(broker)[-1]["lsn"]
+    send(broker, "/topic/nobody.listens", "x", "--count", "3")
+    after = wait_for(lambda: events(broker, "Dropped")[2:], "three messages")[-1]["lsn"]
+    changed = browser.get("/b/data/compare", before=before, after=after)
+    assert "Dropped messages" in changed.words
+    assert "nobody.listens no-binding 3" in changed.words
+    [told] = answer_of(command_on(changed))
+    assert told["dropped"] == [
+        {"address": "nobody.listens", "reason": "no-binding", "messages": 3}
+    ]  # fmt: skip
+    words = [JOURNAL, *command_on(changed)[1:]]
+    text = nursery.run(words, capture_output=True, check=True, text=True).stdout
+    assert re.search(r"nobody.listens +no-binding +3\n", text)
+
+
 def test_stories_with_a_header_have_pages(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
     send(broker, "leafed", "x", "--count", "25", "--header", "order=leafed")
@@ -774,12 +835,20 @@ def test_a_deletion_says_first_what_is_in_the_way(broker: BrokerProcess, visit: 
     forced = asked("address", force="yes")
     assert 'name="confirmed"' in forced.text
     assert "will refuse" not in forced.words
+    assert "address bulk has 1 queue and 3 messages; everything in it is deleted" in forced.words
+    assert (
+        "queue bulk has 3 messages; everything in it is deleted"
+        in asked("queue", force="yes").words
+    )
     with Wire(broker.port) as wire:
         wire.connect(login="ada", passcode="ada")
         wire.send("SUBSCRIBE", id="s", destination="bulk", ack="client")
         wire.expect("MESSAGE")
         why = "The broker will refuse this as it is now: its 1 consumer is still there."
         wait_for(lambda: why in asked("queue", force="yes").words, "the consumer")
+        forced = asked("address", force="yes")
+        assert "address bulk has 1 queue, 3 messages and 1 consumer." in forced.words
+        assert why in forced.words, "a broker deletes no address under its consumers"
         assert "has 1 consumers" in browser.submit(asked("queue", force="yes")).error
     wait_for(lambda: why not in asked("queue", force="yes").words, "its end")
     done = browser.submit(asked("queue", force="yes"))
