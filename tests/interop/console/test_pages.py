@@ -530,7 +530,7 @@ def test_what_changed_has_the_messages_that_were_dropped(
 def test_stories_with_a_header_have_pages(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
     send(broker, "leafed", "x", "--count", "25", "--header", "order=leafed")
-    # What they became has the header, too, and belongs to the stories of the first page.
+    # The moved messages have the header, too, and belong to the stories of the first page.
     daybook(broker, "queue", "create", "turned")
     daybook(broker, "queue", "move", "leafed", "turned")
     [*wanted] = [each["lsn"] for each in events(broker, "Routed")
