@@ -4,6 +4,7 @@ Two forms: an SVG drawing with time running down, and a Mermaid sequence diagram
 render one. Both are made of the steps of `history.trail` alone. Must never know a journal.
 """
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
@@ -19,12 +20,18 @@ COLOURS: Final = {
 }  # fmt: skip
 """The colour of each place in a queue."""
 _ROW: Final = 46
+_END_LINE: Final = 24
 _LANE: Final = 26
 _LEFT: Final = 204
 _TOP: Final = 84
-_TEXT_WIDTH: Final = 900
-_WORDS_MAX: Final = 140
-"""How many characters of a sentence fit into a line of the drawing; a pointer shows the rest."""
+_LINE: Final = 15
+_TEXT_WIDTH: Final = 700
+_LINE_CHARS: Final = 100
+"""How many characters of a sentence fit into a line of the drawing."""
+_LINES_MAX: Final = 8
+"""How many lines of a sentence are drawn; a pointer shows the rest."""
+_OTHERS_MAX: Final = 8
+"""How many messages that were made from the first one are in the title."""
 _UNITS: Final = (
     (86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"),
     (1_000, "ms"), (1, "us"),
@@ -69,12 +76,9 @@ def svg(told: Trail) -> str:
     happened."""
     lanes = spans_of(told)
     words_at = _LEFT + _LANE * max(len(lanes), 1) + 24
-    height = (
-        _TOP
-        + _ROW * len(told.steps)
-        + 30 * (len(told.now) + bool(told.missing) + bool(told.ended))
-        + 60
-    )
+    tops = _tops(told)
+    ending = [line for text in _ending(told) for line in _lines_of(text)]
+    height = tops[-1] + _END_LINE * len(ending) + 30
     width = words_at + _TEXT_WIDTH
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -86,14 +90,13 @@ def svg(told: Trail) -> str:
         *_legend(16),
     ]
     for number, spans in enumerate(lanes):
-        parts += _lane(spans, _LEFT + _LANE * number + _LANE // 2)
+        parts += _lane(spans, _LEFT + _LANE * number + _LANE // 2, tops)
     for number, step in enumerate(told.steps):
         before = told.steps[number - 1] if number else None
-        parts += _row(step, before, _y(number), words_at, lanes)
-    bottom = _y(len(told.steps))
-    for text in _ending(told):
-        parts.append(f'<text {_look("now")} x="{words_at}" y="{bottom}">{_text(text)}</text>')
-        bottom += 30
+        parts += _row(step, before, tops[number], words_at, lanes)
+    for number, text in enumerate(ending):
+        y = tops[-1] + _END_LINE * number
+        parts.append(f'<text {_look("now")} x="{words_at}" y="{y}">{_text(text)}</text>')
     parts.append("</svg>")
     return "\n".join(parts)
 
@@ -120,7 +123,10 @@ def _look(name: str) -> str:
 
 def _title(told: Trail) -> str:
     first, *others = told.messages
-    more = f", with {', '.join(map(str, others))} made from it" if others else ""
+    named = ", ".join(map(str, others[:_OTHERS_MAX]))
+    if len(others) > _OTHERS_MAX:
+        named += f" and {len(others) - _OTHERS_MAX:,} more"
+    more = f", with {named} made from it" if others else ""
     return f"Message {first}{more}"
 
 
@@ -133,8 +139,24 @@ def _ending(told: Trail) -> Iterator[str]:
         yield f"now: message {message} {where}"
 
 
-def _y(number: int) -> int:
-    return _TOP + _ROW * number + 16
+def _tops(told: Trail) -> list[int]:
+    """Return where each step is drawn, and where what is behind them begins."""
+    tops = [_TOP + 16]
+    for step in told.steps:
+        tops.append(tops[-1] + _ROW + _LINE * (len(_lines_of(_words_of(step))) - 1))
+    return tops
+
+
+def _words_of(step: Step) -> str:
+    return "; ".join((step.text, *(each.text for each in step.consequences)))
+
+
+def _lines_of(words: str) -> list[str]:
+    """Return a sentence in lines; one at least."""
+    return textwrap.wrap(
+        printable(words), _LINE_CHARS, max_lines=_LINES_MAX, placeholder=" ...",
+        break_on_hyphens=False,
+    ) or [""]  # fmt: skip
 
 
 def _legend(x: int) -> Iterator[str]:
@@ -144,7 +166,7 @@ def _legend(x: int) -> Iterator[str]:
         x += 34 + 8 * len(place)
 
 
-def _lane(spans: Spans, x: int) -> Iterator[str]:
+def _lane(spans: Spans, x: int, tops: Sequence[int]) -> Iterator[str]:
     """Yield the bars of a lane: one for each time in one place, down to the next step."""
     begun = 0
     for number in range(1, len(spans.places) + 1):
@@ -153,7 +175,7 @@ def _lane(spans: Spans, x: int) -> Iterator[str]:
         if not at_end and spans.places[number] == place:
             continue
         if place:
-            top, bottom = _y(begun), _y(number) - (0 if not at_end else _ROW // 2)
+            top, bottom = tops[begun], tops[number] - (0 if not at_end else _ROW // 2)
             name = printable(f"message {spans.lane.message} in queue {spans.lane.queue}: {place}")
             yield (
                 f'<rect x="{x - 6}" y="{top}" width="12" height="{bottom - top}" '
@@ -170,7 +192,7 @@ def _row(step: Step, before: Step | None, y: int, x: int, lanes: Sequence[Spans]
     yield f'<text {_look("time")} x="16" y="{y + 4}">{day}{shown[11:]}</text>'
     if before is not None and before.told["time"] != time:
         gap = between(before.told["time"], time)
-        yield f'<text {_look("gap")} x="16" y="{y + 20 - _ROW // 2 - 4}">{gap}</text>'
+        yield f'<text {_look("gap")} x="16" y="{y - _ROW // 2 + 6}">{gap}</text>'
     for number, spans in enumerate(lanes):
         if spans.lane.message == step.told["message"] and (
             not step.told["queue"] or spans.lane.queue == step.told["queue_name"]
@@ -178,19 +200,16 @@ def _row(step: Step, before: Step | None, y: int, x: int, lanes: Sequence[Spans]
             at = _LEFT + _LANE * number + _LANE // 2
             yield f'<circle cx="{at}" cy="{y}" r="4" fill="#ffffff" stroke="#1c2430"/>'
     attempt = f", attempt {step.told['delivery_count']}" if step.told["delivery_count"] else ""
-    words = "; ".join((step.text, *(each.text for each in step.consequences)))
     yield (
         f'<text {_look("kind")} x="{x}" y="{y}">{_text(step.told["kind"])}{attempt}'
         f"<tspan {_look('words')}> event {step.event.lsn}</tspan></text>"
     )
-    yield (
-        f'<text {_look("words")} x="{x}" y="{y + 17}">{_text(_cut(words))}'
-        f"<title>{_text(words)}</title></text>"
+    words = _words_of(step)
+    lines = "".join(
+        f'<tspan x="{x}" y="{y + 17 + _LINE * number}">{_text(line)}</tspan>'
+        for number, line in enumerate(_lines_of(words))
     )
-
-
-def _cut(words: str) -> str:
-    return words if len(words) <= _WORDS_MAX else words[: _WORDS_MAX - 3] + "..."
+    yield f"<text {_look('words')}>{lines}<title>{_text(words)}</title></text>"
 
 
 def _text(words: str) -> str:

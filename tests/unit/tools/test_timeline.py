@@ -60,12 +60,34 @@ def test_the_drawing_is_well_formed_and_tells_each_step(history: Any, name: str)
         assert any(f"event {step.event.lsn}" in each for each in words)
         assert any(step.text in each for each in words)
     for message, where in story.now:
-        assert f"now: message {message} {where}" in words
+        assert f"now: message {message} {where}" in " ".join(words)
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     for bar in root.iter(f"{SVG}rect"):
         assert float(bar.get("height", "0")) > 0
         assert float(bar.get("y", "0")) + float(bar.get("height", "0")) <= height
         assert float(bar.get("x", "0")) <= width
+
+
+def test_long_sentences_take_several_lines_and_stay_in_the_picture(pen: Any) -> None:
+    pen.do(commands.Start(version="1"))
+    connection = pen.connect("alice")
+    message = pen.send(connection, "department." * 15 + "eu", b"x")
+    after = pen.send(connection, "orders", b"y")
+    pen.close()
+    story = trail.follow(EventFinder(pen.disk), message, pen.data)
+    root = ElementTree.fromstring(svg(story))
+    [lines] = [
+        [each.text or "" for each in text.findall(f"{SVG}tspan")]
+        for text in root.iter(f"{SVG}text")
+        if text.get("class") == "words" and text.find(f"{SVG}title") is not None
+    ]
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 100
+    assert "".join(lines).replace(" ", "") == story.steps[0].text.replace(" ", "")
+    bottoms = [float(each.get("y", "0")) for each in root.iter(f"{SVG}tspan") if each.get("y")]
+    ends = [each for each in root.iter(f"{SVG}text") if each.get("class") == "now"]
+    assert max(bottoms) < float(ends[0].get("y", "0")) < float(root.get("height", "0"))
+    assert after > message
 
 
 def test_a_drawing_is_readable_where_styles_are_refused(history: Any) -> None:
