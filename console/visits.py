@@ -9,6 +9,7 @@ import asyncio
 import shlex
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -22,6 +23,7 @@ from daybook.console.console_config import AskerError, ConsoleError
 from daybook.console.menu import EVERYBODY, MANAGES, READS, SEES, groups_of
 from daybook.console.rendering import render
 from daybook.console.sessions import Session
+from daybook.times import parse_time
 
 THEME: Final = "theme"
 RENEWS: Final = "x-renews"
@@ -250,6 +252,18 @@ def _number(text: str, name: str) -> int:
     if not is_number or int(plain) > NEWEST:
         raise Refused(BAD_REQUEST, f"{name} must be a whole number, and is {text[:40]!r}")
     return int(plain)
+
+
+def time_in(text: str) -> int:
+    """Return a time that people wrote in microseconds since 1970; without a zone it is UTC. Raises
+    Refused."""
+    try:
+        found = parse_time(text, datetime.now(UTC))
+    except ValueError as error:
+        raise Refused(BAD_REQUEST, str(error)) from None
+    if found < 0:
+        raise Refused(BAD_REQUEST, f"'{text[:40]}' is before all events")
+    return found
 
 
 async def form_of(request: Request) -> list[tuple[str, str]]:

@@ -9,14 +9,28 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from daybook.client.control import ControlError
+from daybook.console.console_config import ConsoleError
 from daybook.console.pages.lists import command_of
-from daybook.console.visits import BAD_REQUEST, FORBIDDEN, STATUSES, Page, Refused, Visit
+from daybook.console.visits import (
+    BAD_REQUEST,
+    FORBIDDEN,
+    STATUSES,
+    UNAVAILABLE,
+    Page,
+    Refused,
+    Visit,
+    failure,
+    mistake,
+    time_in,
+)
 from daybook.server.administration.deaths import (
     CRITERIA,
     PERIODS,
     begin_of,
+    both,
     chosen_by,
     days_of,
+    died_between,
 )
 from daybook.texts import counted
 
@@ -26,6 +40,11 @@ PLACES_LEAST: Final = 12
 """A chart with few bars has room for so many, so that they are not wide."""
 KEPT_IN: Final = ("dead-letter-address", "expiry-address")
 """The settings that say where messages go when they die."""
+SPANS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
+    ("the last hour", {"from": "1 hour ago"}), ("today", {"from": "today"}),
+    ("yesterday", {"from": "yesterday", "to": "today"}), ("any time", {}),
+)  # fmt: skip
+"""Ranges of time that are one step away, as people would type them."""
 ANY_NAME: Final = "any"
 """A name that most configurations have no settings of its own for."""
 
@@ -37,17 +56,47 @@ async def deaths(visit: Visit) -> Response:
         raise Refused(BAD_REQUEST, f"by must be one of {', '.join(CRITERIA)}")
     queues = await _kept_in(visit)
     name = visit.query.get("queue") or (queues[0] if queues else "")
+    begin, end = visit.query.get("from", ""), visit.query.get("to", "")
+    asked = {"do": "deaths", "queue": name, "by": field}
     answer: dict[str, Any] = {}
-    if visit.query.get("queue"):
-        answer = await visit.look({"do": "deaths", "queue": name, "by": field})
+    wrong = chosen = ""
+    try:
+        chosen = died_between(*_range(begin, end))
+        answer = await _groups(visit, asked | {"filter": chosen})
+    except Refused as error:
+        wrong = mistake(error)
+    if answer:
         await visit.learn(queue=name)
     groups = answer.get("groups", [])
     return visit.page(
         "deaths.html", title="Dead letters", queue=name, queues=queues, fields=CRITERIA,
-        by=field, groups=groups, answer=answer, filters=_filters(groups, field),
-        command=_command(visit, name, field) if answer else "",
-        chart=_chart(answer.get("hours", [])),
+        by=field, groups=groups, answer=answer, filters=_filters(groups, field, chosen),
+        begin=begin, end=end, span={"from": begin, "to": end}, spans=SPANS, chosen=chosen,
+        matching=sum(group["messages"] for group in groups),
+        command=command_of(visit, "queue messages", **asked, filter=chosen) if answer else "",
+        chart=_chart(answer.get("hours", [])), wrong=wrong, code=BAD_REQUEST if wrong else 200,
     )  # fmt: skip
+
+
+async def _groups(visit: Visit, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the groups of a queue; {} if nobody named one, and the first one of the settings is
+    not there yet, or is not for this user."""
+    if not asked["queue"]:
+        return {}
+    try:
+        return await visit.look(asked)
+    except (ConsoleError, ControlError) as error:
+        if visit.query.get("queue") or failure(error)[0] == UNAVAILABLE:
+            raise
+        return {}
+
+
+def _range(begin: str, end: str) -> tuple[int | None, int | None]:
+    """Return a range of time in milliseconds since 1970. Raises Refused."""
+    first, last = (time_in(each) // 1000 if each.strip() else None for each in (begin, end))
+    if first is not None and last is not None and last <= first:
+        raise Refused(BAD_REQUEST, f"no time is from '{begin[:40]}' on and before '{end[:40]}'")
+    return first, last
 
 
 async def _kept_in(visit: Visit) -> list[str]:
@@ -89,15 +138,12 @@ def _chart(hours: list[dict[str, Any]]) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _filters(groups: list[dict[str, Any]], field: str) -> list[str]:
-    """Return the filter for each group, "" for messages that did not die."""
-    return [chosen_by(field, group[field]) if group[field] is not None else "" for group in groups]
-
-
-def _command(visit: Visit, name: str, field: str) -> str:
-    if visit.at:
-        return visit.inspect("--at", str(visit.at), "--queue", name)
-    return command_of(visit, "queue messages", do="deaths", queue=name, by=field)
+def _filters(groups: list[dict[str, Any]], field: str, chosen: str) -> list[str]:
+    """Return the filter for each group of what is chosen, "" for messages that did not die."""
+    return [
+        both(chosen_by(field, group[field]), chosen) if group[field] is not None else ""
+        for group in groups
+    ]
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (("/dead-letters", deaths, ["GET"]),)

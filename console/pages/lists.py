@@ -156,10 +156,9 @@ def _previous(asked: Mapping[str, Any]) -> int | None:
 
 
 def command(visit: Visit, way: Way, asked: Mapping[str, Any], *more: str) -> str:
-    """Return the command that gives the same answer; one about the past needs `journal`."""
-    if visit.at:
-        return visit.inspect("--at", str(visit.at))
-    return command_line(way, asked, *visit.broker.options(), *more)
+    """Return the command that gives the same answer, also of a past moment."""
+    moment = ("--at", str(visit.at)) if visit.at else ()
+    return command_line(way, asked, *visit.broker.options(), *moment, *more)
 
 
 def command_of(visit: Visit, name: str, *more: str, **asked: Any) -> str:

@@ -4,7 +4,7 @@ XML or bytes, a large one by pieces. Bodies are shown, never executed.
 
 from base64 import b64decode
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
@@ -47,7 +47,7 @@ async def messages(visit: Visit) -> Response:
         said=[_said(row["headers"] or {}) for row in answer["messages"]],
         deaths=deaths if any(deaths) else [],
         asked=asked, wrong=wrong, code=BAD_REQUEST if wrong else 200,
-        command="" if wrong else _command(visit, asked),
+        command="" if wrong else command_of(visit, "browse", **asked),
         offered=[] if wrong else await _offered(visit, name),
     )  # fmt: skip
 
@@ -69,12 +69,6 @@ async def _offered(visit: Visit, queue: str) -> list[str]:
     return [each for each in ACTS if visit.may(f"queue {each}")]
 
 
-def _command(visit: Visit, asked: dict[str, Any]) -> str:
-    if visit.at:
-        return visit.inspect("--at", str(visit.at), "--queue", asked["queue"])
-    return command_of(visit, "browse", **asked)
-
-
 async def message(visit: Visit) -> Response:
     """Show one message of a queue, with a piece of its body."""
     name, wanted = visit.query.get("queue", ""), visit.number("message")
@@ -85,7 +79,7 @@ async def message(visit: Visit) -> Response:
         "message.html", title=f"Message {wanted}", queue=name, row=row,
         forms=forms_of(body, is_whole=row["pieces"] == 1),
         acts=[way_of(f"queue {each}") for each in await _offered(visit, name)],
-        command=_command(visit, asked) if visit.at else command_of(visit, "queue peek", **asked),
+        command=command_of(visit, "queue peek", **asked),
     )  # fmt: skip
 
 

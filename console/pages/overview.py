@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
+from daybook.console.pages.lists import command_of
 from daybook.console.rendering import render
 from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Sample, Samples
 from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
@@ -47,7 +48,12 @@ async def overview(visit: Visit) -> Response:
         if error.code != "not-allowed":
             raise
         return visit.page("partial.html", title=visit.broker.name, why=str(error))
-    return visit.page("overview.html", title=visit.broker.name, **values)
+    # Without a broker only `health` says the same: that none runs.
+    name = "status" if values["status"]["running"] else "health"
+    return visit.page(
+        "overview.html", title=visit.broker.name,
+        command=command_of(visit, name, do="status"), **values,
+    )  # fmt: skip
 
 
 async def _values(visit: Visit) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 A moment is an event (its LSN); the time that is chosen leads to the last event until then.
 """
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
@@ -11,9 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
 from daybook.console.rendering import query
-from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit, mistake
+from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit, mistake, time_in
 from daybook.history.differences import KEYS
-from daybook.times import parse_time
 
 STEPS: Final = 1000
 """How many places a slider has."""
@@ -57,24 +55,13 @@ async def _led(visit: Visit) -> Response:
     arguments: dict[str, Any] = {"lsn": lsn}
     if not lsn:
         # A place on the slider is a millisecond, with all of its events.
-        arguments = {"time": place * 1000 + 999 if place else _time(text)}
+        arguments = {"time": place * 1000 + 999 if place else time_in(text)}
     found = await visit.history("moment", **arguments)
     if visit.query.get("to") == "compare":
         return RedirectResponse(
             visit.url("compare") + query(before=visit.number("before"), after=found["lsn"]), 303
         )
     return RedirectResponse(visit.url("past") + query(at=found["lsn"]), 303)
-
-
-def _time(text: str) -> int:
-    """Return a time in microseconds since 1970; without a zone it is UTC. Raises Refused."""
-    try:
-        found = parse_time(text, datetime.now(UTC))
-    except ValueError as error:
-        raise Refused(BAD_REQUEST, str(error)) from None
-    if found < 0:
-        raise Refused(BAD_REQUEST, f"'{text[:40]}' is before all events")
-    return found
 
 
 def slider_of(span: dict[str, Any], chosen: int) -> dict[str, Any]:

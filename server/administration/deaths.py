@@ -199,3 +199,16 @@ def chosen_by(field: str, value: str) -> str:
         return f"{DEATH_REASON} IS NOT NULL AND ({name} IS NULL OR {name} = '')"
     quoted = value.replace("'", "''")
     return f"{name} = '{quoted}'"
+
+
+def died_between(begin: int | None, end: int | None) -> str:
+    """Return the filter for the messages that died from one time on and before another, in
+    milliseconds since 1970; None sets no limit, and without any the filter is empty."""
+    limits = ((">=", begin), ("<", end))
+    return both(*(f"{DEATH_TIME} {sign} {time}" for sign, time in limits if time is not None))
+
+
+def both(*filters: str) -> str:
+    """Return the filter for messages that all of some filters choose; each of these is one of this
+    module, or empty."""
+    return " AND ".join(filter(None, filters))

@@ -28,6 +28,7 @@ from daybook.texts import moment, printable
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.request_commands import (
     add_commands,
+    at_option,
     attribute_options,
     change,
     command_of,
@@ -99,6 +100,7 @@ def queue_create(
     "--as", "form", type=click.Choice(("json", "xml", "text", "hex")), default=None,
     help="The form of the body; the first of these that fits, unless given.",
 )  # fmt: skip
+@at_option
 @broker_option
 @json_option
 def queue_peek(
@@ -209,6 +211,7 @@ commands: Final = command_of("commands")
     "--filter", "chosen_by", default="", metavar="CONDITION",
     help="Show only messages for which this is true, as in SQL-92 (docs/filters.md).",
 )  # fmt: skip
+@at_option
 @broker_option
 @json_option
 def browse(name: str, offset: int, limit: int, chosen_by: str, data: Path, as_json: bool) -> None:

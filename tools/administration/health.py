@@ -31,7 +31,13 @@ from daybook.server.monitoring.health import (
     problems,
 )
 from daybook.tools.administration.broker_access import broker_option, reach
-from daybook.tools.administration.request_commands import json_option, look, show_rows
+from daybook.tools.administration.request_commands import (
+    asked_moment,
+    at_option,
+    json_option,
+    look,
+    show_rows,
+)
 from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
 
 CODES: Final = (
@@ -60,13 +66,15 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
 
 
 @click.command(epilog=CODES)
+@at_option
 @broker_option
 @json_option
 @click.pass_context
 def status(ctx: click.Context, data: Path, as_json: bool) -> None:
     """Show the state of the broker."""
     answer = {"running": True} | look(data, {"do": "status"})
-    found = problems(answer)
+    # Problems are found while a broker runs; the journal has none.
+    found = problems(answer) if asked_moment() is None else []
     if as_json:
         show_json_pretty(answer | _texts(found))
     else:

@@ -22,7 +22,7 @@ from daybook.server.administration.deaths import (
 from daybook.texts import moment, printable
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.broker_commands import queue
-from daybook.tools.administration.request_commands import Looking, json_option, look
+from daybook.tools.administration.request_commands import Looking, at_option, json_option, look
 from daybook.tools.terminal.printing import show_json, show_table
 
 __all__ = ["queue"]
@@ -57,6 +57,7 @@ def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[s
     "--filter", "chosen_by", default="", metavar="CONDITION",
     help="Only messages for which this is true, as in SQL-92 (docs/filters.md).",
 )  # fmt: skip
+@at_option
 @broker_option
 @json_option
 def queue_messages(

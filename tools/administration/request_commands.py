@@ -43,25 +43,46 @@ from daybook.server.administration.ways import (
 from daybook.server.process.slices import at_once
 from daybook.tools.administration.broker_access import (
     broker_option,
+    is_elsewhere,
     reach,
     virtual_host,
     with_full_names,
 )
 from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import MOMENT, Moment
 from daybook.tools.terminal.numbers import NUMBER
 from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
 
 if TYPE_CHECKING:
     from daybook.engine.state.state import State
 
+_MOMENT: Final = "daybook.tools.administration.request_commands.moment"
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 if_missing_option: Final = click.option(
     "--if-missing", is_flag=True, help="Succeed if the same exists already."
 )
 
 
+def _keep_moment(ctx: click.Context, param: click.Parameter, value: Moment | None) -> None:
+    ctx.meta[_MOMENT] = value
+
+
+at_option: Final = click.option(
+    "--at", type=MOMENT, expose_value=False, callback=_keep_moment, metavar="MOMENT",
+    help="Show what was at this moment, an LSN or a time, from the journal instead of the broker.",
+)  # fmt: skip
+
+
+def asked_moment() -> Moment | None:
+    """Return the moment that the command names, None if it is about now."""
+    ctx = click.get_current_context(silent=True)
+    found: Moment | None = ctx.meta.get(_MOMENT) if ctx is not None else None
+    return found
+
+
 class Looking:
-    """Asks the running broker of a directory, else the state that its journal folds to."""
+    """Asks the running broker of a directory, else the state that its journal folds to; the latter
+    also for a moment that the command names."""
 
     def __init__(self, data: Path) -> None:
         self._data: Final = data
@@ -69,7 +90,8 @@ class Looking:
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to a request that reads."""
-        answer = reach(self._data, request) if self._folded is None else None
+        is_past = asked_moment() is not None
+        answer = reach(self._data, request) if self._folded is None and not is_past else None
         if answer is not None:
             return answer
         state, lsn = self._folded = self._folded or self._fold()
@@ -82,6 +104,9 @@ class Looking:
         return {"running": False, "lsn": lsn} | result
 
     def _fold(self) -> "tuple[State, int]":
+        moment = asked_moment()
+        if moment is not None:
+            return self._past(moment)
         # Slow to import, and not needed where a broker runs.
         from daybook.recovery.readonly import newest_state, opened  # noqa: PLC0415
 
@@ -90,6 +115,20 @@ class Looking:
         why = _about_standby(self._data) or "broker is not running"
         click.echo(f"{why}; state at LSN {lsn}", err=True)
         return state, lsn
+
+    def _past(self, moment: Moment) -> "tuple[State, int]":
+        # Slow to import, and not needed for what is now.
+        from daybook.journal.pins import Pin  # noqa: PLC0415
+        from daybook.recovery.readonly import journal_disk  # noqa: PLC0415
+        from daybook.tools.history.past_states import found, opened  # noqa: PLC0415
+
+        ctx = click.get_current_context()
+        if is_elsewhere():
+            raise click.UsageError("--at reads the journal of --data; leave out --url", ctx)
+        ctx.with_resource(Pin(self._data))
+        disk = journal_disk(self._data)
+        at = found(self._data, disk, moment)
+        return ctx.with_resource(opened(self._data, disk, at.lsn)), at.lsn
 
 
 def look(data: Path, request: dict[str, Any]) -> dict[str, Any]:
@@ -258,6 +297,8 @@ def _command(name: str, tag: str, row: type[Request], way: Way) -> click.Command
             change(data, way, as_json, **request)
 
     command: Callable[..., Any] = broker_option(json_option(run))
+    if issubclass(row, Reading) and not row.needs_broker:
+        command = at_option(command)
     for field in reversed(fields):
         if field.name in marks:
             command = _parameter(field.name, *marks[field.name])(command)
@@ -326,7 +367,8 @@ def rows_of(data: Path, request: dict[str, Any], table: Table) -> list[dict[str,
     offset: int | None = 0
     while offset is not None:
         asked = request | {"offset": offset} | after if is_paged else request
-        page = demand(data, asked) if about_clients else looking.ask(asked)
+        is_live = about_clients and asked_moment() is None
+        page = demand(data, asked) if is_live else looking.ask(asked)
         rows += page[table.key]
         offset = page.get("next_offset")
         # A broker of an earlier version has no cursors, and knows of none.

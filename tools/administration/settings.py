@@ -11,6 +11,7 @@ from daybook.server.administration.units import unit_of_setting
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.request_commands import (
     add_commands,
+    at_option,
     help_of,
     json_option,
     look,
@@ -41,6 +42,7 @@ def settings() -> None:
 
 @settings.command(SHOW, help=help_of(SettingsOf))
 @click.argument("name", metavar="ADDRESS")
+@at_option
 @broker_option
 @json_option
 def settings_show(name: str, data: Path, as_json: bool) -> None:

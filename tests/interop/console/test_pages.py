@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -748,7 +749,8 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     assert link
     slow = browser.do(unescape(link[1]), rate="1/m")
     assert "at most 1/m; the page Retries shows" in slow.words
-    [row] = answer_of(["daybook", "queue", "retries", "--data", str(broker.data)])
+    rows = answer_of(["daybook", "queue", "retries", "--data", str(broker.data)])
+    [row] = [each for each in rows if each["queue"] == "DLQ"]
     assert (row["queue"], row["state"], row["acted"]) == ("DLQ", "running", 1)
     assert row["by"].startswith("ada from 127.0.0.1:")
     assert re.search(r"DLQ running 1/m", browser.get("/b/data/list/retries").words)
@@ -761,6 +763,51 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     assert 'name="confirmed"' not in wrong.text
     assert "sent 1 message back" in browser.do(unescape(link[1])).words
     assert "by must be one of" in browser.get("/b/data/dead-letters", by="nonsense").error
+
+
+def test_dead_letters_of_a_range_of_time_are_retried(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    _die(browser, broker, "early", "dated")
+    between = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
+    _die(browser, broker, "late", "dated")
+
+    def groups(**span: str) -> tuple[Shown, list[tuple[str, int]]]:
+        shown = browser.get("/b/data/dead-letters", queue="dated", by="queue", **span)
+        found = re.findall(r'<td class="words">(\w+)</td><td class="number">(\d+)</td>', shown.text)
+        told = answer_of(command_on(shown))["groups"]
+        assert sorted(found) == sorted((each["queue"], str(each["messages"])) for each in told)
+        return shown, [(name, int(count)) for name, count in found]
+
+    assert groups()[1] == [("early", 2), ("late", 2)]
+    assert groups(**{"from": "today", "to": between})[1] == [("early", 2)]
+    assert groups(**{"from": "1 hour ago"})[1] == [("early", 2), ("late", 2)]
+    assert not groups(**{"from": "2 days ago", "to": "1 day ago"})[1]
+    shown, found = groups(**{"from": between})
+    assert found == [("late", 2)]
+    of_group = re.search(r'href="([^"]*/messages[?][^"]*late[^"]*)"', shown.text)
+    of_all = re.search(r'this time: <a href="([^"]*/messages[?][^"]*)"', shown.text)
+    retry = re.search(r'href="([^"]*/do/queue/retry[^"]*late[^"]*)"', shown.text)
+    assert of_group
+    assert of_all
+    assert retry
+    for link in (of_group, of_all):
+        assert browser.get(unescape(link[1])).text.count('name="message"') == 2
+    assert "sent 2 messages back" in browser.do(unescape(retry[1])).words
+    assert groups()[1] == [("early", 2)]
+    wrong = browser.get("/b/data/dead-letters", queue="dated", **{"from": "whenever"})
+    assert (wrong.status, "is not a time" in wrong.error) == (400, True)
+    assert 'value="whenever"' in wrong.text
+    wrong = browser.get("/b/data/dead-letters", queue="dated", **{"from": "now", "to": "today"})
+    assert "no time is from 'now' on and before 'today'" in wrong.error
+
+
+def test_dead_letters_are_there_at_once(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    _die(browser, broker, "dies.at.once", "DLQ")
+    shown = browser.get("/b/data/dead-letters", by="queue")
+    assert re.search(r"dies.at.once 2 \d{4}-", shown.words)
+    assert "No dead letters are in queue DLQ yet" in browser.get("/b/data/dead-letters", at=5).words
+    assert browser.get("/b/data/dead-letters", queue="DLQ", at=5).status == 400
 
 
 def test_dead_letters_without_an_error_are_a_group_with_links(
