@@ -198,17 +198,22 @@ def is_of_applications(name: str) -> bool:
     return name not in _NOT_OF_APPLICATIONS
 
 
+FOUND_ALONE: Final = 4
+"""So many values of a block are searched for, before all of its lines are taken apart."""
+
+
 class _LastBlock:
     """The block that was read last, so that many questions about it cost little.
 
-    From the second question on its lines are known by name: hundreds of filters may ask about one
+    After a few questions its lines are known by name: hundreds of filters may ask about one
     message. `lines` is one value that is replaced as a whole, so every thread may read it.
     """
 
-    __slots__ = ("block", "lines")
+    __slots__ = ("asked", "block", "lines")
 
     def __init__(self) -> None:
         self.block: bytes = b""
+        self.asked = 0
         self.lines: tuple[bytes, dict[bytes, bytes]] = b"", {}
 
     def first(self, block: bytes, name: str) -> str | None:
@@ -216,7 +221,9 @@ class _LastBlock:
         known, lines = self.lines
         if known is not block:
             if self.block is not block:
-                self.block = block
+                self.block, self.asked = block, 0
+            self.asked += 1
+            if self.asked <= FOUND_ALONE:
                 return first(block, name)
             lines = _lines_of(block)
             self.lines = block, lines

@@ -86,15 +86,16 @@ def oldest_known(queue: Queue) -> int | None:
     if not queue.ready_count:
         return 0
     oldest = 0
+    levels = queue.levels
     for number in _LEVELS[queue.occupied % len(_LEVELS)]:
-        level = queue.levels[number]
+        level = levels[number]
         if level is None:
             continue
         head, paged = level.head, level.paged
         # The usual cases of `_first_of`, written out because many queues are asked.
-        if head.line and not head.back and head.line[0].state == READY:
-            found = head.line[0].position
-        elif (first := level.first()) is not None:
+        if head.line and not head.back and (entry := head.line[0]).state == READY:
+            found = entry.position
+        elif (head.line or head.back) and (first := level.first()) is not None:
             found = first.position
         elif paged is None:
             continue

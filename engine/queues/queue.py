@@ -147,7 +147,7 @@ class Queue:
         "acknowledged", "added", "address", "arriving", "binding", "browsers", "bytes", "consumers",
         "created_at", "dead_lettered", "definition", "deleting", "entries", "evicted", "expired",
         "flights", "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id",
-        "latest", "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied",
+        "latest", "left_at", "levels", "name", "newest", "next_consumer", "next_notice", "occupied",
         "paged_count", "paused", "prioritized_count", "ready_count", "recall", "recalled",
         "recalled_lsn", "replaced", "retained_until", "returned", "scheduled_count",
         "selective_count", "store", "transient_count", "transients_from", "trimmed", "waits_since",
@@ -157,6 +157,8 @@ class Queue:
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
         self.id = queue_id
         self.definition = definition
+        # It never changes. Lists of many queues read it of each.
+        self.name: Final = definition.name
         self.address = address
         # The binding that routes messages here; None as long as the queue is not bound.
         self.binding: Binding | None = None
@@ -216,11 +218,6 @@ class Queue:
         self.has_passed = False  # whether any consumer passed over an entry: `Consumer.passed`
         # Id of the message that entered last.
         self.newest = 0
-
-    @property
-    def name(self) -> str:
-        """The name, which never changes."""
-        return self.definition.name
 
     @property
     def message_count(self) -> int:

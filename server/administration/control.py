@@ -43,6 +43,7 @@ from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.settings.permissions import Actor
 from daybook.engine.state.state import State
+from daybook.errors import DaybookError
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import connections
 from daybook.server.administration.acting import ActAs, Acting, LogIn
@@ -157,6 +158,18 @@ BEGINNING_BYTES: Final = 32
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
+class _TooLong(DaybookError):
+    """A request is longer than REQUEST_BYTES_MAX, or does not end."""
+
+
+async def _line_of(reader: asyncio.StreamReader) -> bytes:
+    """Return the next request, empty at the end. Raises _TooLong."""
+    try:
+        return await reader.readline()
+    except ValueError as error:
+        raise _TooLong from error
+
+
 def _read(line: bytes) -> tuple[Any, Request]:
     """Return what a line says, as it came and as a request. Raises DecodeError, UnicodeDecodeError
     and RecursionError."""
@@ -265,7 +278,7 @@ class ControlServer:
         try:
             by = owner = user_of(writer.get_extra_info("socket").fileno())
             user: ActAs | None = None
-            while line := await reader.readline():
+            while line := await _line_of(reader):
                 told = _as_user(line)
                 if told is not None:
                     answer = await self._begin_acting(told, user)
@@ -281,7 +294,7 @@ class ControlServer:
         except (ConnectionError, asyncio.IncompleteReadError):
             # The client disconnected, which it may do at any time.
             return
-        except ValueError:
+        except _TooLong:
             text = f"a request has at most {REQUEST_BYTES_MAX} bytes and ends with a line feed"
             writer.write(_encode(_error(Code.LIMIT.value, text)) + b"\n")
         finally:

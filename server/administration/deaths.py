@@ -2,7 +2,7 @@
 groups. Reads the state in slices, without changing it. Must never know the asker.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,9 +19,9 @@ from daybook.engine.facts.own_headers import (
     DEATH_TIME,
     DEATH_USER,
 )
+from daybook.engine.facts.values import Value
 from daybook.engine.messages.content import view_of
 from daybook.engine.messages.conversions import text_of
-from daybook.engine.messages.message import Message
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.server.administration import views
@@ -53,12 +53,19 @@ NUMBERS: Final = {
 
 def death_in(headers: dict[str, str]) -> dict[str, Any] | None:
     """Return the death that headers describe, None without one."""
-    if DEATH_REASON not in headers:
+    return _death(headers.get, (*FIELDS, *NUMBERS))
+
+
+def _death(said: Callable[[str], Value | None], fields: Iterable[str]) -> dict[str, Any] | None:
+    """Return some fields of the death that headers describe, None without one."""
+    if said(DEATH_REASON) is None:
         return None
-    found: dict[str, Any] = {field: headers.get(name, "") for field, name in FIELDS.items()}
-    for field, name in NUMBERS.items():
-        said = headers.get(name, "")
-        found[field] = int(said) if said.isascii() and said.isdigit() else 0
+    found: dict[str, Any] = {}
+    for field in fields:
+        value = said(FIELDS.get(field) or NUMBERS[field])
+        text = text_of(value) if value is not None else ""
+        is_number = text.isascii() and text.isdigit()
+        found[field] = text if field in FIELDS else int(text) if is_number else 0
     return found
 
 
@@ -139,7 +146,7 @@ def grouping(
         return matcher
     groups = Groups(field)
     hours = groups if field == "hour" else Groups("hour")
-    wanted = {DEATH_REASON, DEATH_TIME, *((FIELDS[field],) if field in FIELDS else ())}
+    fields = ("time", field) if field in FIELDS else ("time",)
     looked = 0
     walk = Walk(queue)
     yield from walk.pass_over(0, limit)
@@ -150,7 +157,7 @@ def grouping(
         for entry in views.with_content(state, some):
             looked += 1
             if matcher is None or matcher.matches(entry.message):
-                death = _death_of(entry.message, wanted)
+                death = _death(view_of(entry.message).get, fields)
                 groups.add(death)
                 if hours is not groups:
                     hours.add(death)
@@ -163,15 +170,6 @@ def grouping(
         "in_queue": queue.message_count,
         "left": max(0, queue.message_count - looked),
     }
-
-
-def _death_of(message: Message, wanted: Iterable[str]) -> dict[str, Any] | None:
-    """Return the part of the death of a message that is wanted."""
-    said = view_of(message)
-    if said.get(DEATH_REASON) is None:
-        return None
-    found = ((name, said.get(name)) for name in wanted)
-    return death_in({name: text_of(value) for name, value in found if value is not None})
 
 
 def begin_of(value: str) -> int:

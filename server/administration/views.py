@@ -67,7 +67,7 @@ OLDEST: Final = "oldest_ready"
 ASKED_AT_ONCE: Final = 20
 """For how many queues the store is asked in a slice which message of each is the oldest."""
 
-_name_of: Final = attrgetter("definition.name")
+_name_of: Final = attrgetter("name")
 """Faster than `name`, by which a queue and an address say the same."""
 DEFAULT: Final = "default"
 CONFIGURATION: Final = "configuration"
@@ -147,7 +147,7 @@ QUEUE_ORDERS: Final[dict[str, Callable[[Queue], int]]] = {
     "in_flight": attrgetter("in_flight_count"), "consumers": lambda each: len(each.consumers),
     "bytes": attrgetter("bytes"), "added": attrgetter("added"),
     "acknowledged": attrgetter("acknowledged"), "dead_lettered": attrgetter("dead_lettered"),
-    "expired": attrgetter("expired"), OLDEST: lambda each: _age(each),
+    "expired": attrgetter("expired"), OLDEST: lambda each: _age(oldest_of(each)),
 }  # fmt: skip
 """The columns by which queues are sorted, and the number in each."""
 ADDRESS_ORDERS: Final[dict[str, Callable[[Address], int]]] = {
@@ -254,11 +254,12 @@ def listing_queues(
     state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX, order: Order = BY_NAME
 ) -> Slices[dict[str, Any]]:
     """A page of the queues in order; `next_offset` is None on the last."""
-    there, orders = list(state.queues.values()), QUEUE_ORDERS
+    there, ages = list(state.queues.values()), None
     if order.sort == OLDEST and order.objects() is None:
         ages = yield from _ages(there)
-        orders = orders | {OLDEST: ages.__getitem__}
-    page = yield from in_order(there, offset, limit, order, orders, _name_of, _name_of)
+    page = yield from in_order(
+        there, offset, limit, order, QUEUE_ORDERS, _name_of, _name_of, numbers=ages
+    )
     rows = yield from rows_of(
         page.objects,
         lambda queue: _whole_queue(queue) if state.queues.get(queue.id) is queue else {},
@@ -266,27 +267,25 @@ def listing_queues(
     return page.answer("queues", rows)
 
 
-def _ages(queues: list[Queue]) -> Slices[dict[Queue, int]]:
-    """Return the age of the oldest message of each queue; of some the store has to be asked."""
-    ages: dict[Queue, int] = {}
+def _ages(queues: list[Queue]) -> Slices[list[int]]:
+    """Return a number for each queue that is the larger the older its oldest message is; of some
+    the store has to be asked."""
+    ages: list[int] = []
     for start in range(0, len(queues), SLICE):
-        asking = []
-        for queue in queues[start : start + SLICE]:
-            known = oldest_known(queue)
-            if known is None:
-                asking.append(queue)
-            else:
-                ages[queue] = PAST_ALL - known if known else 0
+        some = queues[start : start + SLICE]
+        known = list(map(oldest_known, some))
         yield SLICE
+        asking = [place for place, oldest in enumerate(known) if oldest is None]
         for begin in range(0, len(asking), ASKED_AT_ONCE):
-            ages |= {queue: _age(queue) for queue in asking[begin : begin + ASKED_AT_ONCE]}
+            for place in asking[begin : begin + ASKED_AT_ONCE]:
+                known[place] = oldest_of(some[place])
             yield SLICE
+        ages += [PAST_ALL - oldest if oldest else 0 for oldest in known]
     return ages
 
 
-def _age(queue: Queue) -> int:
-    """Return a number that is the larger the older the oldest message of a queue is."""
-    oldest = oldest_of(queue)
+def _age(oldest: int) -> int:
+    """Return a number that is the larger the older a message is, 0 for none."""
     return PAST_ALL - oldest if oldest else 0
 
 

@@ -8,8 +8,8 @@ know the objects.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from itertools import count, repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, islice, repeat
 from operator import attrgetter, itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -144,10 +144,12 @@ def in_order(
     orders: dict[str, Callable[[_T], int]],
     text: Callable[[_T], str] = _name_of,
     rank: Callable[[_T], Any] = _name_of,
+    numbers: Iterable[int] | None = None,
 ) -> Slices[Page[_T]]:
     """Return a page of objects in order. Each number is read once, whatever changes meanwhile.
 
-    `text` is searched; `rank` orders what no column does.
+    `text` is searched; `rank` orders what no column does. `numbers` are those of the column, in the
+    order of the objects, if they are known already.
     """
     kept = order.objects()
     if kept is not None and order.kept is not None:
@@ -156,14 +158,18 @@ def in_order(
             order.kept.drop(order.cursor)
             return page
         return page._replace(cursor=order.cursor)
-    ranked = yield from _ranked(list(found), order, orders, text, rank)
+    every = list(found)
+    if numbers is None:
+        number = orders.get(order.sort)
+        numbers = map(number, every) if number is not None else repeat(0)
+    ranked = yield from _ranked(every, iter(numbers), order.search.casefold(), text, rank)
     total = len(ranked)
     if order.kept is not None and limit >= PAGE_MAX and offset + limit < total:
-        every = yield from all_in_rank(ranked)
+        sorted_all = yield from all_in_rank(ranked)
         if order.descending:
-            every.reverse()
-        cursor = order.kept.keep(order.key, every, order.words * total)
-        return page_at(every, offset, limit)._replace(cursor=cursor)
+            sorted_all.reverse()
+        cursor = order.kept.keep(order.key, sorted_all, order.words * total)
+        return page_at(sorted_all, offset, limit)._replace(cursor=cursor)
     begin, end = min(offset, total), min(offset + limit, total)
     if order.descending:
         begin, end = total - end, total - begin
@@ -175,18 +181,16 @@ def in_order(
 
 def _ranked(
     every: list[_T],
-    order: Order,
-    orders: dict[str, Callable[[_T], int]],
+    numbers: Iterator[int],
+    search: str,
     text: Callable[[_T], str],
     rank: Callable[[_T], Any],
 ) -> Slices[list[tuple[int, Any, int, _T]]]:
     """Return the objects that are wanted, each behind what its place follows from."""
-    number, search = orders.get(order.sort), order.search.casefold()
     ranked: list[tuple[int, Any, int, _T]] = []
     for start in range(0, len(every), SLICE):
         some = every[start : start + SLICE]
-        numbers = map(number, some) if number is not None else repeat(0)
-        ranks = zip(numbers, map(rank, some), count(start), some, strict=False)
+        ranks = zip(islice(numbers, len(some)), map(rank, some), count(start), some, strict=False)
         if search:
             ranked += [each for each in ranks if search in text(each[-1]).casefold()]
         else:
