@@ -74,6 +74,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         OtherHistory                replication.replica_files
         CannotListen                replication.runner
         WireDamage                  replication.wire
+        _TooLong                    server.administration.control
         TomlError                   server.config_keys.toml_source
             TomlMissing             server.config_keys.toml_source
         ConfigError                 server.configuration.config
