@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -38,18 +39,30 @@ _ACCEPTORS: Final = {
 }  # fmt: skip
 _BUFFER_TIMEOUT: Final = re.compile(r"(<journal-buffer-timeout>)(\d+)")
 _PERSISTENCE: Final = re.compile(r"(<persistence-enabled>true</persistence-enabled>)")
+_QUEUE: Final = '<address name="{0}"><anycast><queue name="{0}"/></anycast></address>'
+_BRIDGE: Final = (
+    '<bridge name="{0}"><queue-name>{0}</queue-name><forwarding-address>{0}</forwarding-address>'
+    "<confirmation-window-size>1048576</confirmation-window-size><static-connectors>"
+    "<connector-ref>there</connector-ref></static-connectors></bridge>"
+)
 
 
 class ArtemisTarget:
     """Artemis, from ARTEMIS_HOME or where the command `artemis` comes from."""
 
-    def __init__(self, protocol: str = STOMP, *, is_replicated: bool = False) -> None:
-        """Start nothing yet. A replicated one has a backup, which is a second broker."""
+    def __init__(
+        self, protocol: str = STOMP, *, is_replicated: bool = False, bridged: tuple[str, ...] = ()
+    ) -> None:
+        """Start nothing yet. A replicated one has a backup, which is a second broker; from queues
+        that are `bridged` a core bridge takes messages to another broker."""
         self._protocol = protocol
         self._is_replicated = is_replicated
+        self._bridged = bridged
         self.name = "artemis" if protocol == STOMP else f"artemis-{protocol}"
         if is_replicated:
             self.name += "-replicated"
+        if bridged:
+            self.name = "artemis-bridge"
         self.note = ""
         self.ports: dict[str, int] = {}
         """Where the broker and its backup listen."""
@@ -64,29 +77,36 @@ class ArtemisTarget:
     def start(self, directory: Path) -> Running:
         """Create an instance and start its broker."""
         port = free_port()
-        names = ["backup", "instance"] if self._is_replicated else ["instance"]
-        self.ports = {"instance": port, "backup": free_port()}
+        names = ["instance"]
+        if self._is_replicated:
+            names.insert(0, "backup")
+        if self._bridged:
+            names.insert(0, "there")
+        self.ports = {name: free_port() for name in ("backup", "there")} | {"instance": port}
         for name in names:
             self._create(directory / name, name)
         commands = [[str(directory / name / "bin" / "artemis"), "run"] for name in names]
         running = Running(self.name, commands, directory, {})
         endpoint = Endpoint(
             port, "guest", "guest", "localhost", "consumer-window-size", _MESSAGE_HEAD_BYTES,
-            self._protocol,
+            self._protocol, consume_port=self.ports["there"] if self._bridged else 0,
         )  # fmt: skip
         running.wait_until_ready(endpoint, None)
         if self._is_replicated:
-            self._await_backup(running)
+            self._await(running, lambda: running.has_said(_SYNCHRONIZED), "the backup follows")
+        if self._bridged:
+            there = self.ports["there"]
+            self._await(running, lambda: running.accepts(there), "the other broker is there")
         self._describe(running)
         return running
 
-    def _await_backup(self, running: Running) -> None:
-        """Wait until the backup has everything, which it says itself."""
+    def _await(self, running: Running, is_so: Callable[[], bool], what: str) -> None:
+        """Wait until something about the second broker is so."""
         deadline = time.monotonic() + _CREATE_S
-        while not running.has_said(_SYNCHRONIZED):
+        while not is_so():
             if time.monotonic() > deadline:
                 running.stop()
-                raise TargetError(f"{self.name}: the backup does not follow after {_CREATE_S:g} s")
+                raise TargetError(f"{self.name}: not even after {_CREATE_S:g} s {what}")
             time.sleep(_POLL_S)
 
     def _cluster_options(self, name: str) -> list[str]:
@@ -120,15 +140,18 @@ class ArtemisTarget:
         file = instance / "etc" / "broker.xml"
         if created.returncode or not file.exists():
             raise TargetError(f"artemis create failed; it printed:\n{created.stdout[-2000:]}")
-        file.write_text(self._changed(file.read_text("utf-8")), "utf-8")
+        text = self._changed(file.read_text("utf-8"))
+        if self._bridged and name == "instance":
+            text = self._with_bridges(text)
+        file.write_text(text, "utf-8")
 
     def _changed(self, text: str) -> str:
         """Return the broker.xml of `artemis create` with the changes of the benchmark."""
         tuned = _BUFFER_TIMEOUT.search(text)
         self._buffer_timeout_ns = self._buffer_timeout_ns or (tuned[2] if tuned else "")
         acceptor = _ACCEPTORS[self._protocol]
-        if self._is_replicated:
-            # The brokers of a pair speak CORE to each other.
+        if self._is_replicated or self._bridged:
+            # The two brokers speak CORE to each other.
             acceptor = acceptor.replace("protocols=", "protocols=CORE,")
         for pattern, after in (
             (_ACCEPTOR, acceptor),
@@ -142,6 +165,14 @@ class ArtemisTarget:
                     f"times and not once; the benchmark knows Artemis 2.44"
                 )
         return text
+
+    def _with_bridges(self, text: str) -> str:
+        """Return a broker.xml with a core bridge from each queue to that of the other broker."""
+        there = f'<connector name="there">tcp://127.0.0.1:{self.ports["there"]}</connector>'
+        bridges = "".join(map(_BRIDGE.format, self._bridged))
+        added = f"<connectors>{there}</connectors>\n<bridges>{bridges}</bridges>\n"
+        queues = "".join(map(_QUEUE.format, self._bridged))
+        return text.replace("<addresses>", f"{added}<addresses>{queues}", 1)
 
     def _describe(self, running: Running) -> None:
         """Make the note about this Artemis; it names its journal when it starts."""

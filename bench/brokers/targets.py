@@ -14,7 +14,7 @@ from bench.brokers.peers import ActivemqTarget, RabbitmqTarget
 from bench.brokers.running import Running, Target, TargetError, free_port
 from bench.brokers.standbys import ClusterTarget
 from bench.load.frames import LoadError
-from bench.load.measurement import DIRECT_MODES, QUEUE_MODES
+from bench.load.measurement import BRIDGE_MODES, DIRECT_MODES, QUEUE_MODES
 from bench.load.wire import AMQP, STOMP, Endpoint
 from bench.load.workers import connect
 
@@ -63,7 +63,8 @@ class DaybookTarget:
         `listens` are further acceptors, `config` is the text of its configuration.
 
         With `behind`, which is more of that text, there is a second broker, to which the connector
-        `there` leads; clients speak to the first one.
+        `there` leads; clients speak to the first one, but receive from the second one over a
+        bridge.
 
         With `python`, the interpreter of an environment in which a wheel is installed, the
         installed packages are measured instead of the checkout.
@@ -119,7 +120,7 @@ class DaybookTarget:
         """Start `daybook serve` on a new data directory; with a broker behind it, that one too."""
         port = free_port()
         commands = [self._serve(directory / "data", port)]
-        config = self._config
+        config, there = self._config, 0
         if self._behind:
             there = free_port()
             commands.insert(0, self._serve(directory / "there", there))
@@ -132,6 +133,7 @@ class DaybookTarget:
         endpoint = Endpoint(
             port, "guest", "guest", "/", "credit", protocol=self._protocol,
             stores=ALL_DIRECT not in self._settings, keeps_order=self.name != SHARDED,
+            consume_port=there if self.name == BRIDGE else 0,
         )  # fmt: skip
         running.wait_until_ready(endpoint, b"ready")
         if self._behind:
@@ -180,16 +182,22 @@ _LINK_ROUTES: Final = "".join(
     for name in (QUEUE, WARM_UP)
     for direction in ("in", "out")
 )
+_BRIDGES: Final = "".join(
+    f'[[auto-link]]\naddress = "{name}"\ndirection = "out"\nconnector = "there"\n'
+    for name in _PLACES
+)
 DAYBOOK_AMQP: Final = "daybook-amqp"
 ARTEMIS_REPLICATED: Final = "artemis-replicated"
-JAVA_PEERS: Final = ("activemq", "artemis", "artemis-amqp", ARTEMIS_REPLICATED)
+ARTEMIS_BRIDGE: Final = "artemis-bridge"
+JAVA_PEERS: Final = ("activemq", "artemis", "artemis-amqp", ARTEMIS_REPLICATED, ARTEMIS_BRIDGE)
 PEERS: Final = ("rabbitmq", "rabbitmq-amqp", *JAVA_PEERS)
 DIRECT: Final = "daybook-direct"
 WAYPOINT: Final = "daybook-waypoint"
 SHARDED: Final = "daybook-sharded"
 LINK_ROUTE: Final = "daybook-link-route"
-ROUTING: Final = (DIRECT, WAYPOINT, SHARDED, LINK_ROUTE)
-"""Ways over AMQP, of one Daybook; the last two have a second one behind it."""
+BRIDGE: Final = "daybook-bridge"
+ROUTING: Final = (DIRECT, WAYPOINT, SHARDED, LINK_ROUTE, BRIDGE)
+"""Ways over AMQP, of one Daybook; the last three have a second one behind it."""
 CLUSTERS: Final = {"daybook-follower": (2, "one"), "daybook-majority": (3, "majority")}
 """Nodes and acks of each cluster on this machine."""
 TARGETS: Final = (
@@ -202,7 +210,10 @@ TARGETS: Final = (
     *PEERS,
 )
 """Those speak STOMP that are not ways over AMQP, and whose names do not say AMQP."""
-MODES_OF: Final = {DIRECT: DIRECT_MODES, SHARDED: QUEUE_MODES, LINK_ROUTE: QUEUE_MODES}
+MODES_OF: Final = {
+    DIRECT: DIRECT_MODES, SHARDED: QUEUE_MODES, LINK_ROUTE: QUEUE_MODES,
+    BRIDGE: BRIDGE_MODES, ARTEMIS_BRIDGE: BRIDGE_MODES,
+}  # fmt: skip
 """The modes of targets that do not have all."""
 ALL_DIRECT: Final = "broker.default-distribution=balanced"
 NOT_PERSISTING: Final = "persist-delivery-count-before-delivery=false"
@@ -218,7 +229,7 @@ def cluster(name: str, settings: tuple[str, ...], python: str | None) -> Cluster
 def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
     """Return the target called `name`; `settings` and `python` are for those of Daybook."""
     broker, _, variant = name.partition("-")
-    protocol = AMQP if variant == AMQP or name in ROUTING else STOMP
+    protocol = AMQP if variant == AMQP or name in (*ROUTING, ARTEMIS_BRIDGE) else STOMP
     if name in ("floor", "activemq"):
         return FloorTarget() if name == "floor" else ActivemqTarget()
     if name in CLUSTERS:
@@ -228,10 +239,13 @@ def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
         return DaybookTarget(
             name, (*settings, *added), python, protocol=protocol,
             config=_WAYPOINTS if name == WAYPOINT else "",
-            behind={SHARDED: _SHARDS, LINK_ROUTE: _LINK_ROUTES}.get(name, ""),
+            behind={SHARDED: _SHARDS, LINK_ROUTE: _LINK_ROUTES, BRIDGE: _BRIDGES}.get(name, ""),
         )  # fmt: skip
     if broker == "rabbitmq":
         return RabbitmqTarget(protocol)
     if broker == "artemis":
-        return ArtemisTarget(protocol, is_replicated=name == ARTEMIS_REPLICATED)
+        return ArtemisTarget(
+            protocol, is_replicated=name == ARTEMIS_REPLICATED,
+            bridged=_PLACES if name == ARTEMIS_BRIDGE else (),
+        )  # fmt: skip
     raise TargetError(f"there is no target {name!r}; the targets are {', '.join(TARGETS)}")

@@ -36,6 +36,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     protocol: str = STOMP
     stores: bool = True
     keeps_order: bool = True
+    consume_port: int = 0  # where messages are received that a bridge takes to another broker
+
+    @property
+    def receiving(self) -> "Endpoint":
+        """Where messages are received."""
+        if not self.consume_port:
+            return self
+        return msgspec.structs.replace(self, port=self.consume_port, consume_port=0)
 
     def prefetch(self, messages: int, body_bytes: int) -> str:
         """Return the SUBSCRIBE header for so many unacknowledged messages of this size."""

@@ -179,7 +179,7 @@ def consume(task: Task, meet: Callable[[], None], tally: Tally) -> Outcome:
 
     The clock stops when the broker has confirmed the end, and with it every acknowledgement before.
     """
-    with closing(connect(task.endpoint, task.label, task.stall_s)) as wire:
+    with closing(connect(task.endpoint.receiving, task.label, task.stall_s)) as wire:
         wire.watch(tally.done)
         meet()
         cpu, started = _cpu_s(), time.monotonic()
@@ -320,7 +320,7 @@ def check_empty(endpoint: Endpoint, destination: str, stall_s: float) -> None:
         receipted = 0
         while not receipted:
             receipted = wire.receipts(wire.receive(lambda: "the receipt of the marker"))
-    with closing(connect(endpoint, "check", stall_s)) as wire:
+    with closing(connect(endpoint.receiving, "check", stall_s)) as wire:
         wire.subscribe(endpoint, destination, 1, len(b"marker"))
         bodies: list[bytes] = []
         while not bodies:

@@ -10,7 +10,7 @@ from bench.brokers.artemis import ArtemisTarget
 from bench.brokers.running import TargetError
 from bench.load.child import ROOT
 from bench.load.measurement import Plan, measure
-from bench.load.wire import Endpoint
+from bench.load.wire import AMQP, Endpoint
 
 BROKER_XML = """<core>
 <persistence-enabled>true</persistence-enabled>
@@ -18,6 +18,8 @@ BROKER_XML = """<core>
 <journal-datasync>true</journal-datasync>
 <journal-buffer-timeout>TIMEOUT</journal-buffer-timeout>
 <acceptor name="artemis">tcp://127.0.0.1:PORT?tcpSendBufferSize=1;protocols=CORE,STOMP</acceptor>
+<addresses>
+</addresses>
 </core>
 """
 EXPECTED = """<core>
@@ -28,6 +30,8 @@ EXPECTED = """<core>
 <acceptor name="artemis">tcp://127.0.0.1:PORT?tcpSendBufferSize=1048576;\
 tcpReceiveBufferSize=1048576;useEpoll=true;protocols=STOMP;anycastPrefix=/queue/;\
 multicastPrefix=/topic/;connectionTtl=600000</acceptor>
+<addresses>
+</addresses>
 </core>
 """
 # `artemis create ... DIRECTORY` makes an instance, whose `artemis run` is the floor that says what
@@ -156,3 +160,29 @@ def test_a_window_in_bytes_is_computed_from_messages() -> None:
     in_bytes = Endpoint(1, "guest", "guest", "/", "consumer-window-size", 400)
     assert in_messages.prefetch(1000, 256) == "prefetch-count:1000"
     assert in_bytes.prefetch(1000, 256) == "consumer-window-size:656000"
+
+
+def test_a_core_bridge_leads_to_a_second_broker_where_messages_are_received(
+    home: Path, tmp_path: Path
+) -> None:
+    target = ArtemisTarget(AMQP, bridged=("bench", "bench.0"))
+    assert target.name == "artemis-bridge"
+    directory = tmp_path / "bridged"
+    directory.mkdir()
+    running = target.start(directory)
+    try:
+        there = running.endpoint.consume_port
+        assert running.endpoint.receiving.port == there != running.endpoint.port
+        assert running.accepts(there)
+    finally:
+        running.stop()
+    first, second = (
+        (directory / name / "etc" / "broker.xml").read_text() for name in ("instance", "there")
+    )
+    assert f'<connector name="there">tcp://127.0.0.1:{there}</connector>' in first
+    for queue in ("bench", "bench.0"):
+        assert f'<bridge name="{queue}"><queue-name>{queue}</queue-name>' in first
+        assert f'<queue name="{queue}"/>' in first
+    assert "bridge" not in second
+    assert "protocols=CORE,AMQP" in first
+    assert "protocols=CORE,AMQP" in second
