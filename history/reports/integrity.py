@@ -4,6 +4,7 @@ signature, and the parts that an earlier verification found sound.
 Fault model: any part may be missing or damaged; then it says so, and tells the others.
 """
 
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +36,8 @@ class Sound(msgspec.Struct, frozen=True):
 class Integrity(msgspec.Struct):
     """Everything that is known; `troubles` are sentences about missing and unreadable parts.
 
-    `newest` has the newest report of a verification and of an audit.
+    `newest` has the newest report of a verification and of an audit of all history, each before a
+    newer one of a part.
     """
 
     reports: list[Listed] = []
@@ -69,7 +71,16 @@ def _reports(path: Path, found: Integrity) -> None:
         error.filename = str(path / REPORTS)
         raise
     for kind in (VERIFY, AUDIT):
-        found.newest += [each for each in found.reports if each.kind == kind and each.report][:1]
+        found.newest += _newest([each for each in found.reports if each.kind == kind])
+
+
+def _newest(reports: list[Listed]) -> list[Listed]:
+    """Return the newest report about all of history, and a newer one about a part; of one kind,
+    the newest first."""
+    readable = [(each, each.report) for each in reports if each.report is not None]
+    newer = list(takewhile(lambda pair: pair[1].is_partial, readable))
+    whole = readable[len(newer) :]
+    return [each for each, _ in (*whole[:1], *newer[:1])]
 
 
 def _journal(path: Path, found: Integrity) -> None:
@@ -113,7 +124,7 @@ def _row(each: Listed) -> dict[str, Any]:
     return {
         "name": each.name, "kind": each.kind, "begun": told.begun, "ended": told.ended,
         "by": told.by, "ok": told.ok, "result": told.result, "findings": told.finding_count,
-        "command": told.command,
+        "command": told.command, "is_partial": told.is_partial,
     }  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from daybook.version import VERSION
 VERIFY: Final = "verify"
 AUDIT: Final = "audit"
 DRILL: Final = "drill"
+SPANS: Final = ("--from", "--to")
+"""The options of checks by which they leave out a part of history."""
 KINDS: Final = (VERIFY, AUDIT, DRILL)
 Cell: TypeAlias = str | int | float | None
 
@@ -62,6 +64,12 @@ class Report(msgspec.Struct, frozen=True):
     finding_count: int = 0
     tables: list[Table] = []
     notes: list[str] = []
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a check was about a span of history, and not about all of it: its command says
+        so, also in reports of earlier releases."""
+        return any(f" {option} " in self.command for option in SPANS)
 
     @property
     def duration(self) -> str:

@@ -1,7 +1,8 @@
 """The files of reports in a data directory: a bounded number, each with its hash.
 
 A file is named by when its check began, and by what it is of: `0001795842383442694-audit.json`. Its
-first line is the SHA-256 of the rest. The newest KEPT_MAX of each kind stay.
+first line is the SHA-256 of the rest. The newest KEPT_MAX of each kind stay, and the newest one
+that is about all of history.
 
 Fault model: the folder may be missing, a link, unreadable, unwritable or full of other files, and a
 file may be cut, changed, or written by somebody else; it is then listed as damaged, and nothing
@@ -83,7 +84,7 @@ def listed(directory: Path) -> list[Listed]:
         return []
     with closing(folder):
         names = sorted(_of_kind(folder.names(), KINDS), reverse=True)
-        return [_read(folder, name) for name in names[: KEPT_MAX * len(KINDS)]]
+        return [_read(folder, name) for name in names[: (KEPT_MAX + 1) * len(KINDS)]]
 
 
 def read(directory: Path, name: str) -> Report:
@@ -124,12 +125,24 @@ def _write(folder: ReaderFolder, name: str, content: bytes) -> None:
 
 def _remove_oldest(folder: ReaderFolder, kind: str) -> None:
     names = folder.names()
-    for name in sorted(_of_kind(names, (kind,)))[:-KEPT_MAX]:
+    old = sorted(_of_kind(names, (kind,)))
+    newest = old[-KEPT_MAX:]
+    del old[-KEPT_MAX:]
+    if not any(_is_whole(folder, name) for name in reversed(newest)):
+        # Checks of a part do not displace the last one of all history.
+        whole = next((name for name in reversed(old) if _is_whole(folder, name)), None)
+        old = [name for name in old if name != whole]
+    for name in old:
         folder.remove(f"{name}.json")
     parts = sorted(name for name in names if _PART.fullmatch(name))
     # What killed processes left; another one may be writing the newest.
     for name in parts[:-KEPT_MAX]:
         folder.remove(name)
+
+
+def _is_whole(folder: ReaderFolder, name: str) -> bool:
+    report = _read(folder, name).report
+    return report is not None and not report.is_partial
 
 
 def _read(folder: ReaderFolder, name: str) -> Listed:

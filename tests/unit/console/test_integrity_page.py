@@ -1,6 +1,7 @@
 """The page of the integrity of a broker, where a check ends while the page is made."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 from daybook.console.brokers import NotRunning
 from daybook.console.console_config import AskerError
 from daybook.console.pages.integrity import integrity, live
+from daybook.console.rendering import render
 
 
 def shown(job: SimpleNamespace | None, *, ends: bool) -> dict[str, Any]:
@@ -53,6 +55,25 @@ def test_reports_are_read_once_while_a_check_runs() -> None:
     page = shown(SimpleNamespace(is_running=True), ends=False)
     assert page["job"].is_running
     assert page["told"] == "read 1"
+
+
+def test_a_check_of_a_part_is_shown_beside_the_last_whole_one() -> None:
+    def told(*partial: bool) -> dict[str, Any]:
+        rows = [
+            {"kind": "verify", "ok": True, "result": "intact", "begun": number, "by": "ada",
+             "name": "x", "findings": 0, "first_findings": [], "is_partial": each}
+            for number, each in enumerate(partial)
+        ]  # fmt: skip
+        return {"newest": rows}
+
+    def headings(*partial: bool) -> list[str]:
+        text = render("newest.html", told=told(*partial), visit=SimpleNamespace(url=str))
+        return re.findall("<h2>(.*)</h2>|(No report is about the whole journal yet)", text)
+
+    whole, part = ("Last verification", ""), ("Last verification of a part", "")
+    assert headings(False, True) == [whole, part]
+    assert headings(False) == [whole]
+    assert headings(True) == [part, ("", "No report is about the whole journal yet")]
 
 
 def sent(*, running: bool, shown: int, busy: bool = False) -> list[str]:

@@ -53,6 +53,26 @@ def test_the_newest_of_each_kind_stay(data: Path) -> None:
     assert len(list((data / REPORTS).iterdir())) == KEPT_MAX + 1
 
 
+def test_checks_of_a_part_do_not_displace_the_last_one_of_all_history(data: Path) -> None:
+    keep(data, report(1, AUDIT, command="journal audit --data d --to 7"))
+    for begun in range(1, 4):
+        keep(data, report(begun))
+    for begun in range(4, KEPT_MAX + 6):
+        keep(data, report(begun, command="journal verify --data d --from 7"))
+
+    def newest() -> list[tuple[str, int, bool]]:
+        found = [each.report for each in integrity_of(data).newest if each.report]
+        return [(each.kind, each.begun, each.is_partial) for each in found]
+
+    assert newest() == [
+        (VERIFY, 3, False), (VERIFY, KEPT_MAX + 5, True), (AUDIT, 1, True),
+    ]  # fmt: skip
+    assert [each.kind for each in listed(data)].count(VERIFY) == KEPT_MAX + 1
+    keep(data, report(KEPT_MAX + 6))
+    assert newest() == [(VERIFY, KEPT_MAX + 6, False), (AUDIT, 1, True)]
+    assert [each.kind for each in listed(data)].count(VERIFY) == KEPT_MAX
+
+
 def test_a_report_is_small_whatever_was_found(data: Path) -> None:
     findings = [Finding("\x01" * 100_000, "rule", proof=list(range(10_000)))] * 500
     rows: list[list[str | int | float | None]] = [["x" * 50_000, 1]] * 300
