@@ -5,19 +5,33 @@ Comparing two states does not show what was changed and changed back. Must never
 is shown.
 """
 
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.events import ADDRESS, KIND, REASON, RELATED, TIME
-from daybook.engine.facts.kinds import OF_CHANGES
-from daybook.history.descriptions import kind_name, reason_name, sentence
+from daybook.engine.facts import details, events, life, reasons
+from daybook.engine.facts.events import ADDRESS, BY_NUMBER, KIND, REASON, RELATED, TIME
+from daybook.engine.facts.kinds import OF_CHANGES, changing
+from daybook.history.descriptions import changed_by, kind_name, reason_name, sentence, who
 from daybook.history.event_finder import EventFinder
+from daybook.history.moments import newest_lsn
+from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.history.search import Clause, Search
+from daybook.history.search import Clause, Search, Thing
 from daybook.history.selection import Question, begun
+from daybook.history.topology import Topology
+from daybook.journal.blocks.format import FIRST_LSN
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.paging.catalogs.catalog_keys import subject_of
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.tables import IndexDamaged
+
+if TYPE_CHECKING:
+    from daybook.history.initial_state import Beginning
 
 CHANGES_MAX: Final = 1000
 """How many changes are listed; `journal inspect` shows all."""
@@ -25,6 +39,10 @@ CHANGES_MAX: Final = 1000
 DROPPED_MAX: Final = 100_000
 """How many messages that were dropped are counted."""
 
+UPDATES: Final = changing({life.ADDRESS, life.QUEUE}, {life.CHANGES})
+"""Kinds by which attributes of queues and addresses change."""
+THINGS_MAX: Final = 1_000
+"""Of how many queues and addresses the changes are kept in memory."""
 PART_MOST: Final = 20_000
 """A part of a request has so many events at most."""
 
@@ -35,6 +53,7 @@ def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dic
     question = Question(from_lsn=after + 1, to_lsn=until, kinds=OF_CHANGES)
     inspection = begun(directory, finder, question, reads_names=False, note=lambda _: None)
     rows: list[dict[str, Any]] = []
+    former = Former(finder, directory)
     for event in islice(inspection.events(), CHANGES_MAX + 1):
         if event.row[KIND] == events.ADMINISTERED and (
             _claim(rows, event) or event.row[RELATED] <= after
@@ -43,13 +62,21 @@ def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dic
         rows.append(
             {
                 "lsn": event.lsn, "time": event.row[TIME], "kind": kind_name(event.row[KIND]),
-                "text": sentence(event, inspection.names), "by": None,
+                "text": sentence(event, inspection.names, before=former.before(event)),
+                "by": _maker(event, inspection.names),
             }
         )  # fmt: skip
     last = request_of(finder, until) if rows else None
     if last is not None:
         _claim(rows, last)
     return {"changes": rows[:CHANGES_MAX], "more_changes": len(rows) > CHANGES_MAX}
+
+
+def _maker(event: Event, names: Names) -> str | None:
+    """Return who made a change, as far as its event says it."""
+    if event.row[KIND] == events.ADMINISTERED:
+        return asker_of(event)
+    return who(event.row, names) or None
 
 
 def dropped(directory: Path, finder: EventFinder, after: int, until: int) -> dict[str, Any]:
@@ -93,6 +120,82 @@ def asker_of(event: Event) -> str:
     """Return the administrator of an Administered."""
     detail = cast(details.AdministeredDetail, events.decode_detail(event.row[KIND], event.detail))
     return detail.by
+
+
+class Former:
+    """Finds the values that changes of queues, addresses and settings replaced. Changes of settings
+    are asked about in the order of the journal, without a gap."""
+
+    def __init__(self, finder: EventFinder, directory: Path) -> None:
+        self._finder: Final = finder
+        self._topology: Final = Topology(finder, partial(_beginning, directory, finder))
+        self._attributes: Final[dict[Thing, tuple[int, list[tuple[int, dict[str, Any]]]]]] = {}
+        self._settings: Event | None = None
+
+    def before(self, event: Event) -> dict[str, Any] | None:
+        """Return the values before an event, by the fields of its detail; None if it changes none,
+        or if they are not known. Raises JournalError, and what reading the base raises."""
+        if event.row[KIND] == events.SETTINGS_CHANGED:
+            return self._settings_before(event)
+        if event.row[KIND] in UPDATES:
+            return self._attributes_before(event)
+        return None
+
+    def _attributes_before(self, event: Event) -> dict[str, Any] | None:
+        thing = subject_of(event.row)
+        assert thing is not None
+        until, known = self._attributes.get(thing, (0, []))
+        if event.lsn > until:
+            until = max(event.lsn, newest_lsn(self._finder))
+            known = list(_attributes(self._of(thing, until)))
+            if len(self._attributes) >= THINGS_MAX:
+                self._attributes.clear()
+            self._attributes[thing] = until, known
+        place = bisect_left(known, event.lsn, key=lambda each: each[0])
+        return known[place - 1][1] if place else None
+
+    def _of(self, thing: Thing, until: int) -> list[Event]:
+        try:
+            return self._topology.of(thing, until)
+        except (BaseDamaged, IndexDamaged):
+            # The reader of the names of this journal said already that a part is missing.
+            return []
+
+    def _settings_before(self, event: Event) -> dict[str, Any] | None:
+        before = self._settings
+        if before is None or before.lsn >= event.lsn:
+            search = Search(Clause({events.SETTINGS_CHANGED}), to_lsn=event.lsn - 1)
+            before = next(self._finder.find_back(search), None)
+        self._settings = event
+        if before is not None:
+            return _values(before)
+        return {} if first_lsn_of(self._finder.disk) == FIRST_LSN else None
+
+
+def _attributes(changes: Iterable[Event]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the attributes of a queue or an address after each of its changes."""
+    values: dict[str, Any] = {}
+    for event in changes:
+        if event.row[KIND] in UPDATES:
+            decoded = events.decode_detail(event.row[KIND], event.detail)
+            fields = changed_by(decoded)
+            values = values | {name: getattr(decoded, name) for name in fields}
+        elif BY_NUMBER[event.row[KIND]].change == life.BEGINS:
+            values = _values(event)
+        yield event.lsn, values
+
+
+def _values(event: Event) -> dict[str, Any]:
+    """Return all fields of the detail of an event."""
+    decoded = events.decode_detail(event.row[KIND], event.detail)
+    assert decoded is not None
+    return {name: getattr(decoded, name) for name in decoded.__struct_fields__}
+
+
+def _beginning(directory: Path, finder: EventFinder) -> "Beginning":
+    from daybook.history.initial_state import beginning  # noqa: PLC0415 (slow to import)
+
+    return beginning(directory, finder.disk)
 
 
 class Askers:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine.facts import events
+from daybook.engine.facts import details, events
 from daybook.engine.facts.events import (
     ADDRESS,
     BY_NUMBER,
@@ -105,14 +105,21 @@ def detail_of(event: Event) -> dict[str, Any]:
     return fields
 
 
-def sentence(event: Event, names: Names, redacted: Redaction = NOTHING) -> str:
+def sentence(
+    event: Event,
+    names: Names,
+    redacted: Redaction = NOTHING,
+    before: dict[str, Any] | None = None,
+) -> str:
     """Return what happened as a sentence, without LSN, time and kind.
 
-    `redacted` says what an export is without.
+    `redacted` says what an export is without. `before` has the values that an event changed, by
+    the fields of its detail (`history.changes.Former`); without them all values are shown.
     """
     row = event.row
     detail = detail_of(event)
-    parts = [*_places(row, detail, names), *_extras(row, event, detail, redacted)]
+    extras = _extras(row, event, detail, redacted) if before is None else _changes(event, before)
+    parts = [*_places(row, detail, names), *extras]
     text = ", ".join(parts)
     reason = _because(row)
     if reason:
@@ -183,6 +190,8 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
             parts.append(f"{name} {moment(value * 1000)}")
         elif name == CAME_FROM:
             parts.append(came_from_words(value))
+        elif name == "origin":
+            parts.append(_origin(value))
         elif row[KIND] == events.SETTINGS_CHANGED and isinstance(value, dict):
             parts += _settings(name, value)
         elif name not in TOLD_APART and (name not in NAMED_BY_COLUMNS or _is_unnamed(row, name)):
@@ -192,6 +201,55 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
     if row[KIND] in REFUSALS:
         parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
     return parts
+
+
+def _changes(event: Event, before: dict[str, Any]) -> Iterator[str]:
+    """Describe a change by the old and the new value of each attribute or setting."""
+    decoded = events.decode_detail(event.row[KIND], event.detail)
+    after: dict[str, Any] = {name: getattr(decoded, name) for name in changed_by(decoded)}
+    for name in SETTINGS:
+        yield from _changed_settings(name, before.get(name, {}), after.pop(name, {}))
+    for name, value in after.items():
+        if name not in before or before[name] != value:
+            yield f"{name.replace('_', ' ')} {_value(before.get(name))} -> {_value(value)}"
+    if getattr(decoded, "deleting", False):
+        yield "deleting"
+
+
+SETTINGS: Final = ("settings", "live")
+"""The fields of details that have settings by match and key."""
+_CHANGED_BY_DEFAULT: Final[dict[type, tuple[str, ...]]] = {
+    details.AddressDetail: ("routing_types",), details.QueueDetail: ("routing_type", "filter"),
+    details.SettingsDetail: (*SETTINGS, "journal_non_persistent", "syntax"),
+}  # fmt: skip
+"""The fields that details change if they do not list any."""
+
+
+def changed_by(detail: Any) -> tuple[str, ...]:
+    """Return the fields of the detail of a change that have new values."""
+    if getattr(detail, "deleting", False):
+        return ()
+    return getattr(detail, "changed", ()) or _CHANGED_BY_DEFAULT.get(type(detail), ())
+
+
+def _changed_settings(name: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    origin = " at run time" if name == "live" else ""
+    for match in sorted({*before, *after}):
+        old, new = before.get(match, {}), after.get(match, {})
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                yield f"{match}{origin}: {key} {_value(old.get(key))} -> {_value(new.get(key))}"
+
+
+def _value(value: Any) -> str:
+    """Return one of two values."""
+    if value is None:
+        return "(not set)"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return " and ".join(map(str, value)) or "(none)"
+    return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def _is_unnamed(row: Row, name: str) -> bool:
@@ -287,16 +345,40 @@ def _field(name: str, value: Any) -> str:
     if value is True:
         return label
     if isinstance(value, list | tuple):
-        return f"{label} {' and '.join(str(each) for each in value)}"
+        shown = (_pairs(each) if isinstance(each, dict) else str(each) for each in value)
+        return f"{label} {' and '.join(shown)}"
     if isinstance(value, dict):
-        return f"{label} {msgspec.json.encode(value).decode()}"
+        return f"{label} {_pairs(value)}"
     return f"{label} '{value}'" if isinstance(value, str) else f"{label} {value}"
 
 
-def line(event: Event, names: Names, redacted: Redaction = NOTHING) -> str:
-    """Return the line of the story for an event; `redacted` as for `sentence`."""
+def _pairs(values: dict[Any, Any]) -> str:
+    """Describe values by their names, in parentheses."""
+    return f"({', '.join(_field(str(name), value) for name, value in values.items())})"
+
+
+def _origin(origin: dict[str, Any]) -> str:
+    """Describe where a copy comes from, with the reason by its name, and the times of deaths."""
+    told = dict(origin)
+    if "reason" in told:
+        told["reason"] = reason_name(told["reason"])
+    if "deaths" in told:
+        told["deaths"] = [
+            each | ({"time": moment(each["time"] * 1000)} if "time" in each else {})
+            for each in told["deaths"]
+        ]
+    return _field("origin", told)
+
+
+def line(
+    event: Event,
+    names: Names,
+    redacted: Redaction = NOTHING,
+    before: dict[str, Any] | None = None,
+) -> str:
+    """Return the line of the story for an event; `redacted` and `before` as for `sentence`."""
     kind = f"{kind_name(event.row[KIND]):<21}"
-    text = sentence(event, names, redacted)
+    text = sentence(event, names, redacted, before)
     return f"{event.lsn:>8}  {moment(event.row[TIME])}  {kind} {text}".rstrip()
 
 

@@ -19,7 +19,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.history import trail, trail_drawing
-from daybook.history.changes import Askers, changes, dropped
+from daybook.history.changes import Askers, Former, changes, dropped
 from daybook.history.contents import WithHeader
 from daybook.history.descriptions import as_object, sentence
 from daybook.history.differences import difference
@@ -172,10 +172,13 @@ def events(
             asked = replace(asked, from_lsn=begin)
         inspection = begun(path, finder, asked, reads_names=False, note=notes.append)
         redacted = redacted_in(path)
-        askers = Askers(finder)
+        askers, former = Askers(finder), Former(finder, path)
         rows = [
             as_object(event, inspection.names, redacted)
-            | {"text": sentence(event, inspection.names, redacted), "asked": askers.words(event)}
+            | {
+                "text": sentence(event, inspection.names, redacted, former.before(event)),
+                "asked": askers.words(event),
+            }
             for event in islice(inspection.events(), min(limit, EVENTS_MAX) + 1)
         ]
         if last:

@@ -17,7 +17,7 @@ from daybook.client.control import is_running
 from daybook.engine.facts.events import KIND, SKIPPED
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
-from daybook.history.changes import Askers
+from daybook.history.changes import Askers, Former
 from daybook.history.descriptions import as_object, line
 from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first, what_is_missing
@@ -75,9 +75,9 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     inspection = begun(path, finder, question, reads_names=flags["follow"], note=_note)
     follow = Following(disk, pin) if flags["follow"] else None
     found = inspection.events(proven=is_proven, follow=follow)
-    askers = Askers(finder, grows=follow is not None)
+    about = Askers(finder, grows=follow is not None), Former(finder, path)
     try:
-        told = _print(found, inspection.names, askers, flags)
+        told = _print(found, inspection.names, about, flags)
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -94,12 +94,14 @@ def _note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _print(found: Iterator[Event], names: Names, askers: Askers, flags: dict[str, Any]) -> int:
+def _print(
+    found: Iterator[Event], names: Names, about: tuple[Askers, Former], flags: dict[str, Any]
+) -> int:
     """Print events; return how many."""
     told = 0
     for event, last_lsn in islice(_runs(found, whole=flags["as_json"]), flags["limit"]):
         told += 1
-        print_line(_told(event, names, askers, flags) + _up_to(event, last_lsn))
+        print_line(_told(event, names, about, flags) + _up_to(event, last_lsn))
         if event.body and not flags["as_json"]:
             print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
     return told
@@ -173,11 +175,13 @@ def _note_beginning(path: Path, disk: Disk, question: Question) -> None:
             click.echo(f"note: {what_is_missing(path, disk)}", err=True)
 
 
-def _told(event: Event, names: Names, askers: Askers, flags: dict[str, Any]) -> str:
+def _told(event: Event, names: Names, about: tuple[Askers, Former], flags: dict[str, Any]) -> str:
     if flags["as_json"]:
         return msgspec.json.encode(as_object(event, names, flags["redacted"])).decode()
+    askers, former = about
     asked = askers.words(event)
-    told = line(event, names, flags["redacted"]) + (f"; {asked}" if asked else "")
+    told = line(event, names, flags["redacted"], former.before(event))
+    told += f"; {asked}" if asked else ""
     return dim_with_kind(told)
 
 

@@ -1,0 +1,76 @@
+"""What changed: the old and the new value of each attribute and setting, and who changed it."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.interop.console.test_pages import answer_of, command_on
+from tests.interop.console.using import send
+from tests.interop.using import daybook, events, journal
+from tests.support.console import Browser
+from tests.support.process import BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+Visit = Callable[[str], Browser]
+
+
+def test_changes_have_the_old_and_the_new_value(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    daybook(broker, "queue", "create", "shifting", "--max-consumers", "3")
+    created = wait_for(lambda: events(broker, "QueueCreated"), "the queue")[-1]["lsn"]
+    browser.do("/b/data/do/queue/update", queue="shifting", max_consumers="5", exclusive="yes")
+    browser.do("/b/data/do/queue/update", queue="shifting", max_consumers="6")
+    for attempts in (4, 7):
+        given = f"max-delivery-attempts={attempts}"
+        browser.do("/b/data/do/settings/set", match="shifting", values=given)
+    by = r"ada from [0-9.:]+"
+    lines = (
+        rf"QueueUpdated queue 'shifting', max consumers 3 -> 5, exclusive no -> yes: .*{by}",
+        rf"QueueUpdated queue 'shifting', max consumers 5 -> 6: .*{by}",
+        rf"SettingsChanged shifting at run time: max-delivery-attempts \(not set\) -> 4: .*{by}",
+        rf"SettingsChanged shifting at run time: max-delivery-attempts 4 -> 7: .*{by}",
+    )
+
+    def settings() -> list[int]:
+        found = [each["lsn"] for each in events(broker, "SettingsChanged")]
+        return [each for each in found if each > created][1:]
+
+    last = wait_for(settings, "the settings")[-1] + 1
+    changed = browser.get("/b/data/compare", before=created, after=last)
+    [told] = answer_of(command_on(changed))
+    for line in lines:
+        assert re.search(line, changed.words), changed.words
+        assert any(re.search(line, f"{each['kind']} {each['text']} {each['by']}")
+                   for each in told["changes"]), line  # fmt: skip
+    shown = [
+        browser.get("/b/data/events", kind=kind).words
+        for kind in ("QueueUpdated", "SettingsChanged")
+    ]
+    story = journal(broker, "inspect", "--from", str(created))
+    for line in lines:
+        assert re.search(line, " ".join(shown))
+        assert re.search(line, " ".join(story.split()))
+
+
+def test_a_client_that_creates_a_queue_is_named(broker: BrokerProcess, visit: Visit) -> None:
+    before = events(broker)[-1]["lsn"]
+    send(broker, "somebodys", "x")
+    created = wait_for(lambda: [each for each in events(broker, "QueueCreated")
+                                if each["queue_name"] == "somebodys"], "it")  # fmt: skip
+    changed = visit("ada").get("/b/data/compare", before=before, after=created[0]["lsn"])
+    found = answer_of(command_on(changed))[0]["changes"]
+    assert all(re.match(r"ada from 127.0.0.1:\d+ by STOMP", each["by"]) for each in found)
+
+
+def test_the_origin_of_a_copy_is_readable(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "readable", "x")
+    daybook(broker, "queue", "create", "read")
+    daybook(broker, "queue", "move", "readable", "read")
+    moved = wait_for(lambda: [each for each in events(broker, "Routed") if each["related"]
+                              and each["queue_name"] == "read"], "the copy")[-1]  # fmt: skip
+    story = visit("ada").get("/b/data/story", message=moved["lsn"])
+    origin = rf"origin \(reason 'administration', message {moved['related']}, address 'readable'"
+    assert re.search(origin, story.words), story.words
+    assert '{"' not in story.words
