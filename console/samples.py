@@ -24,6 +24,8 @@ LEAST_SECONDS: Final = 0.5
 """The least time between two samples, whatever a broker does."""
 SAMPLES_MAX: Final = 720
 """An hour."""
+HOUR_SECONDS: Final = 3600.0
+MINUTE_SECONDS: Final = 60.0
 RATES: Final = {
     "in": "messages_added", "acknowledged": "messages_acknowledged",
     "dead_lettered": "messages_dead_lettered", "expired": "messages_expired",
@@ -85,6 +87,9 @@ class Samples:
         self.status: dict[str, Any] | None = None
         self.trouble = ""
         self.samples: Final[deque[Sample]] = deque(maxlen=SAMPLES_MAX)
+        self.earlier: list[Sample] | None = None
+        """What the journal said of the time before the first sample, None if it was not asked."""
+        self.asking: Final = asyncio.Lock()
         self.renewed: Final = asyncio.Condition()
         self.taken = 0.0
         self.shown: tuple[Sample, bytes] | None = None
@@ -148,9 +153,37 @@ class Samples:
             found[name] = change / (now - then) if change >= 0 and now > then else None
         return found
 
+    @property
+    def lacks(self) -> tuple[float, float] | None:
+        """The part of the last hour before the first sample, in seconds since 1970."""
+        begin = time.time() - HOUR_SECONDS
+        first = self.samples[0].time if self.samples else time.time()
+        return (begin, first) if first - begin > MINUTE_SECONDS else None
+
+    def remember(
+        self, since: float, first: float, minutes: list[tuple[float, dict[str, int]]]
+    ) -> None:
+        """Take what the journal says of the time before the first sample: the counts of each
+        minute since some time."""
+        counts = dict(minutes)
+        begin = since + -since % MINUTE_SECONDS
+        self.earlier = []
+        while first - begin >= PERIOD_SECONDS:
+            # The last minute ends where the samples begin.
+            length = min(MINUTE_SECONDS, first - begin)
+            found = counts.get(begin, {})
+            figures: dict[str, float | None] = dict.fromkeys((*RATES, *LEVELS))
+            for name, counter in RATES.items():
+                figures[name] = found.get(counter.removeprefix("messages_"), 0) / length
+            self.earlier.append(Sample(begin + length / 2, figures))
+            begin += MINUTE_SECONDS
+
     def columns(self) -> dict[str, list[float | None]]:
-        """Return the samples as columns, for charts."""
-        told: dict[str, list[float | None]] = {"time": [each.time for each in self.samples]}
+        """Return the samples of the last hour as columns, for charts."""
+        begin = time.time() - HOUR_SECONDS
+        earlier = [each for each in self.earlier or () if each.time >= begin]
+        samples = [*earlier, *self.samples]
+        told: dict[str, list[float | None]] = {"time": [each.time for each in samples]}
         for name in (*RATES, *LEVELS):
-            told[name] = [each.figures[name] for each in self.samples]
+            told[name] = [each.figures[name] for each in samples]
         return told

@@ -29,6 +29,7 @@ from daybook.history.reports.integrity import as_json, integrity_of
 from daybook.history.reports.marks import newest_marks
 from daybook.history.reports.report_files import read
 from daybook.history.selection import Question, begin_of_last, begun, parse_kinds
+from daybook.history.totals import minutes_before
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.recovery.moments import state_at
@@ -247,6 +248,15 @@ def compare(directory: str, before: int, after: int) -> dict[str, Any]:
         return difference(*sides) | changes(path, finder, *ends) | dropped(path, finder, *ends)
 
 
+def minutes(directory: str, until: int, span: int, seconds: float) -> dict[str, Any]:
+    """Return what came and went in the minutes before a moment, as far as that is counted in so
+    many seconds; all times in microseconds."""
+    with _reading(directory) as (_, finder):
+        told = minutes_before(finder, until, span, seconds)
+        rows = [[minute, dict(found)] for minute, found in sorted(told.counts.items())]
+        return {"since": told.since, "minutes": rows}
+
+
 def integrity(directory: str) -> dict[str, Any]:
     """Return what is known about the integrity of a data directory."""
     return as_json(integrity_of(Path(directory)))
@@ -262,5 +272,6 @@ def report(directory: str, name: str) -> dict[str, Any]:
 JOBS: Final[dict[str, Callable[..., Any]]] = {
     "story": story, "stories": stories, "drawing": drawing, "span": span, "moment": moment_of,
     "events": events, "look": look, "compare": compare, "integrity": integrity, "report": report,
+    "minutes": minutes,
 }  # fmt: skip
 """The jobs on history, by their names."""

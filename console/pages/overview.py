@@ -21,6 +21,8 @@ from daybook.server.monitoring.health import EXIT_WARNING, problems
 STREAMS_MAX: Final = 500
 """How many pages renew themselves at a time; more must be loaded again by hand."""
 SILENCE_SECONDS: Final = 20.0
+COUNT_SECONDS: Final = 1.0
+"""How long the journal is read for what was before the first sample."""
 COUNTS: Final = (
     ("connections", "list/connections"), ("consumers", "list/consumers"),
     ("addresses", "list/addresses"), ("queues", "list/queues"), ("messages_ready", ""),
@@ -87,6 +89,7 @@ def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
         "full_in": full_in(samples.samples) if samples is not None else None,
         "trouble": samples.trouble if samples is not None else "",
         "has_hour": samples is not None,
+        "lacks": int(samples.lacks[1]) * MICROSECONDS if samples and samples.lacks else None,
         "sampled": int(samples.samples[-1].time * MICROSECONDS) if _has(samples) else None,
         "age": samples.age if samples is not None else 0.0,
     }
@@ -122,10 +125,29 @@ async def hour(visit: Visit) -> Response:
     await visit.renew()
     if samples is None or not visit.sees_history:
         raise Refused(UNAVAILABLE, "the last hour of this broker is not known here")
+    await _ask_journal(visit, samples)
     return JSONResponse(
         samples.columns() | {"rates": list(RATES), "levels": list(LEVELS)},
         headers={"cache-control": "no-store"},
     )
+
+
+async def _ask_journal(visit: Visit, samples: Samples) -> None:
+    """Learn once from the journal what was before the first sample, as far as it says so soon."""
+    async with samples.asking:
+        lacks = samples.lacks
+        if samples.earlier is not None or lacks is None:
+            return
+        begin, first = (int(each * MICROSECONDS) for each in lacks)
+        try:
+            told = await visit.history(
+                "minutes", until=first, span=first - begin, seconds=COUNT_SECONDS
+            )
+        except ConsoleError:
+            # There is no journal yet, or too much to do: the page says that this may be missing.
+            return
+        rows = [(minute / MICROSECONDS, counts) for minute, counts in told["minutes"]]
+        samples.remember(told["since"] / MICROSECONDS, lacks[1], rows)
 
 
 async def live(visit: Visit) -> Response:

@@ -145,6 +145,28 @@ def test_objects_and_messages_of_a_moment(shop: Shop) -> None:
     assert re.search(r"orders 2 \d{4}-", deaths.words)
 
 
+def test_the_last_hour_begins_before_the_console(shop: Shop) -> None:
+    at_once = shop.browser.get("/b/data")
+    assert "The rates before are those of each minute in the journal" in at_once.words
+    told = json.loads(shop.browser.get("/b/data/hour").text)
+    begun = told["time"][-1] - told["time"][0]
+    assert 55 * 60 < begun < 62 * 60
+    all_of_them = len(events(shop.broker, "Routed", "DeadLettered"))
+    counted = sum(_count(told, name) for name in ("in", "dead_lettered"))
+    assert counted == pytest.approx(all_of_them, abs=1), "the minutes have all messages"
+
+
+def _count(told: dict[str, Any], name: str) -> float:
+    """Return how many messages the rates of minutes stand for, but those of the console's own."""
+    total = 0.0
+    minutes = [each for each, level in enumerate(told["backlog"]) if level is None]
+    for place in minutes:
+        middle = told["time"][place]
+        begin = middle // 60 * 60
+        total += told[name][place] * min(60.0, 2 * (middle - begin))
+    return total
+
+
 def test_a_moment_is_of_the_journal(shop: Shop) -> None:
     words = [DAYBOOK, "queue", "list", "--at", str(shop.at)]
     both = [*words, "--url", "control://localhost:1"]

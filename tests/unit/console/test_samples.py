@@ -1,6 +1,7 @@
 """Samples of a broker: at once when it ends or comes back, else once in a period."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -34,6 +35,23 @@ async def until(samples: Samples, count: int) -> None:
     """Wait for so many samples."""
     while len(samples.samples) < count:
         await asyncio.sleep(0.01)
+
+
+def test_what_the_journal_says_is_before_the_samples() -> None:
+    samples = Samples(Broker())  # type: ignore[arg-type]
+    begun = time.time()
+    lacks = samples.lacks
+    assert lacks is not None
+    assert abs(lacks[1] - lacks[0] - 3600) < 1
+    minute = begun // 60 * 60 - 120
+    counts = {"added": 120, "acknowledged": 60}
+    samples.remember(minute - 90, minute + 130, [(minute, counts), (minute - 60, {"added": 6}),
+                                                  (minute + 120, {"added": 3})])  # fmt: skip
+    told = samples.columns()
+    assert told["time"] == [minute - 30, minute + 30, minute + 90, minute + 125]
+    assert told["in"] == [0.1, 2.0, 0.0, 0.3]
+    assert told["acknowledged"] == [0.0, 1.0, 0.0, 0.0]
+    assert told["backlog"] == [None] * 4
 
 
 def test_the_end_and_the_return_of_a_broker_are_sampled_at_once(
