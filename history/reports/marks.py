@@ -7,12 +7,13 @@ Must never know how a time line is shown.
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from daybook.engine.facts.events import BROKER_STARTED, KIND, TIME
 from daybook.engine.facts.kinds import MARKING, TURNS
+from daybook.history.changes import Former
 from daybook.history.descriptions import kind_name, sentence
 from daybook.history.event_finder import EventFinder
 from daybook.history.names import Names
@@ -40,7 +41,12 @@ def newest_marks(finder: EventFinder, directory: Path, most: int) -> list[Mark]:
     reports those of the same time. Raises JournalError and OSError."""
     events = list(islice(finder.find_back(Search(Clause(MARKING))), most))
     crashed = _after_a_crash(finder, events)
-    marks = [_of_event(each, is_crash=each.lsn in crashed) for each in events]
+    former = Former(finder, directory)
+    marks = [
+        _of_event(each, former.before(each), is_crash=each.lsn in crashed)
+        for each in reversed(events)
+    ]
+    marks.reverse()
     first = marks[-1].time if len(marks) == most else 0
     marks += [each for each in _of_reports(directory) if each.time >= first]
     return sorted(marks, key=lambda each: each.time, reverse=True)
@@ -60,8 +66,8 @@ def _after_a_crash(finder: EventFinder, marks: Sequence[Event]) -> set[int]:
     }
 
 
-def _of_event(event: Event, *, is_crash: bool) -> Mark:
-    text = sentence(event, Names())
+def _of_event(event: Event, before: dict[str, Any] | None, *, is_crash: bool) -> Mark:
+    text = sentence(event, Names(), before=before)
     text = f"{text}; {CRASHED}" if is_crash else text
     return Mark(event.row[TIME], kind_name(event.row[KIND]), text, lsn=event.lsn, is_bad=is_crash)
 

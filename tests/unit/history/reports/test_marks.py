@@ -47,6 +47,12 @@ def test_a_start_says_whether_a_crash_was_before(data: Path) -> None:
     assert sum(each.is_bad for each in marks) == 2
 
 
+def test_a_change_of_settings_says_what_changed(data: Path) -> None:
+    changes = [each.text for each in marks_of(data) if each.kind == "SettingsChanged"]
+    assert "orders at run time: redelivery-delay 5 -> 6" in changes[0]
+    assert "orders at run time: redelivery-delay (not set) -> 5" in changes[1]
+
+
 def test_the_crash_before_the_oldest_mark_is_found(data: Path) -> None:
     for most in range(1, 6):
         [*_, last] = marks = marks_of(data, most)
