@@ -9,6 +9,8 @@ Modules:
 - `arbiters`: What decides who leads: a lease, kept outside of the cluster.
 - `base_files`: The base of a journal on its way to a node that lacks removed segments (ADR 118).
 - `brokers`: The broker's process of a node: one that waits, and one that leads.
+- `claims`: The name of a node, as the arbiter knows who uses it: two nodes of one name would count
+  as one.
 - `epochs`: Which epoch each part of a journal is of, and up to where two journals agree.
 - `following`: Answering leaders and candidates: promises, and blocks that are written.
 - `gathering`: Whether a candidate has everything that was confirmed.

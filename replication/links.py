@@ -39,6 +39,10 @@ class LinkRefused(DaybookError):
     """The other side is not the node that it should be."""
 
 
+class OtherArbiter(LinkRefused):
+    """The other side is a node of this cluster, and asks another arbiter who leads."""
+
+
 class Address(NamedTuple):
     """Where a node listens."""
 
@@ -98,6 +102,17 @@ def _canonical(host: str) -> str:
         return host.lower()
 
 
+def check_arbiter(own: Hello, other: Hello) -> None:
+    """Raise OtherArbiter if two nodes are known to ask different arbiters: both may get a lease."""
+    if own.arbiter and other.arbiter and own.arbiter != other.arbiter:
+        raise OtherArbiter(
+            f"'{other.node}' asks another arbiter who leads ({other.place}, id {other.arbiter})"
+            f" than '{own.node}' ({own.place}, id {own.arbiter}), so two nodes could lead; give"
+            " all nodes the same 'path' in [replication], or the same 'endpoints' and 'prefix',"
+            " and restart those that had another one"
+        )
+
+
 class Owner(Protocol):
     """Who has links: a node."""
 
@@ -113,6 +128,10 @@ class Owner(Protocol):
         """A link that was opened has ended."""
         ...
 
+    def other_arbiter(self, node: str, why: str) -> None:
+        """A node was refused because it asks another arbiter."""
+        ...
+
 
 class Link(asyncio.BufferedProtocol):
     """One connection. `peer` is the other node, "" before its hello; `check` raises LinkRefused."""
@@ -122,6 +141,7 @@ class Link(asyncio.BufferedProtocol):
         check: Callable[["Link", Hello], None],
     ) -> None:  # fmt: skip
         self.peer = ""
+        self.hello: Hello | None = None
         self.why = ""
         loop = asyncio.get_running_loop()
         self.is_open: Final[asyncio.Future[None]] = loop.create_future()
@@ -180,7 +200,7 @@ class Link(asyncio.BufferedProtocol):
             )
         self._check(self, hello)
         self._reader.trust()
-        self.peer = hello.node
+        self.peer, self.hello = hello.node, hello
         if not self.is_open.done():
             self.is_open.set_result(None)
         self._look()
@@ -248,7 +268,7 @@ class Dialer:
         self.link: Link | None = None
         self.trouble = ""
         self._address: Final = address
-        self._own: Final = own
+        self.own = own
         self._owner: Final = owner
         self._patience: Final = patience
         self.context = context
@@ -295,7 +315,7 @@ class Dialer:
 
         def make() -> Link:
             nonlocal link
-            link = Link(self._own, self._owner, self._patience, asks=True, check=self._check)
+            link = Link(self.own, self._owner, self._patience, asks=True, check=self._check)
             return link
 
         try:
@@ -314,10 +334,15 @@ class Dialer:
 
     def _check(self, link: Link, hello: Hello) -> None:
         if hello.node != self.node:
-            raise LinkRefused(f"'{hello.node}' answers at the address of '{self.node}'")
+            raise LinkRefused(
+                f"'{hello.node}' answers at the address of '{self.node}', {self._address.host}:"
+                f"{self._address.port}; correct 'node' in its [replication], or the address of"
+                f" '{self.node}'"
+            )
         certificate = link.certificate()
         if certificate is not None:
             check_certificate(certificate, self.node, self._address)
+        _same_arbiter(self.own, hello, self._owner)
         self.link = link
 
 
@@ -331,7 +356,7 @@ class Listener:
         self.links: Final[dict[str, Link]] = {}
         self.refused = 0
         self.trouble = ""
-        self._own: Final = own
+        self.own = own
         self._nodes: Final = nodes
         self._owner: Final = owner
         self._patience: Final = patience
@@ -381,7 +406,7 @@ class Listener:
 
     async def _meet(self, accepted: socket.socket) -> None:
         """Wait for the hello of a stranger."""
-        link = Link(self._own, self._owner, self._patience, asks=False, check=self._check)
+        link = Link(self.own, self._owner, self._patience, asks=False, check=self._check)
         try:
             async with asyncio.timeout(self._patience.hello):
                 await asyncio.get_running_loop().connect_accepted_socket(
@@ -396,11 +421,12 @@ class Listener:
 
     def _check(self, link: Link, hello: Hello) -> None:
         address = self._nodes.get(hello.node)
-        if address is None or hello.node == self._own.node:
+        if address is None or hello.node == self.own.node:
             raise LinkRefused(f"'{hello.node}' is no other node of this cluster")
         certificate = link.certificate()
         if certificate is not None:
             check_certificate(certificate, hello.node, address)
+        _same_arbiter(self.own, hello, self._owner)
         older = self.links.get(hello.node)
         self.links[hello.node] = link
         if older is not None:
@@ -426,6 +452,15 @@ class Listener:
         for each in self._sockets:
             each.close()
         self._sockets = []
+
+
+def _same_arbiter(own: Hello, other: Hello, owner: Owner) -> None:
+    """Check a node whose certificate was right: a stranger must not end a lead by what it says."""
+    try:
+        check_arbiter(own, other)
+    except OtherArbiter as error:
+        owner.other_arbiter(other.node, str(error))
+        raise
 
 
 def needs_security(addresses: Collection[Address]) -> bool:

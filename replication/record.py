@@ -36,6 +36,8 @@ class Record(msgspec.Struct, frozen=True):
     epochs: tuple[Beginning, ...] = ()
     unknown: int = 0
     is_whole: bool = False
+    id: str = ""
+    """Drawn when the data directory was new."""
 
 
 class _Sealed(msgspec.Struct, frozen=True):
@@ -82,6 +84,10 @@ class RecordFile:
             return replace(known, promised=epoch, node=node, unknown=least)
 
         self._change(change)
+
+    def set_id(self, drawn: str) -> None:
+        """Give the data directory an id; durable when this returns. Raises OSError."""
+        self._change(lambda known: replace(known, id=drawn))
 
     def set_unknown(self, epoch: int) -> None:
         """Note that nothing of newer epochs is unknown; durable when this returns. Raises

@@ -18,17 +18,29 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+import msgspec
+
 from daybook.errors import DaybookError
 from daybook.journal.disk import Disk
 from daybook.journal.errors import DiskFull
-from daybook.replication.arbiters.arbiter import Arbiter, ArbiterFault, Holder
+from daybook.replication.arbiters.arbiter import Arbiter, ArbiterFault, Claim, Holder
 from daybook.replication.brokers.broker_process import BrokerProcess
 from daybook.replication.brokers.warm_broker import WarmBroker
+from daybook.replication.claims import Claims
 from daybook.replication.following import Following
 from daybook.replication.in_sync import InSync
 from daybook.replication.lags import NO_LAG, Lag
 from daybook.replication.leading import Closed, Opened, Told, Writing, Wrote, boot_time_us
-from daybook.replication.links import Address, Dialer, Link, Listener, Patience, Security
+from daybook.replication.links import (
+    Address,
+    Dialer,
+    Link,
+    Listener,
+    OtherArbiter,
+    Patience,
+    Security,
+    check_arbiter,
+)
 from daybook.replication.messages import Ack, Answer, BasePart, Blocks, Said
 from daybook.replication.node import (
     Acquire,
@@ -59,6 +71,10 @@ RELEASE_SECONDS: Final = 2.0
 SMALL_BYTES: Final = 16 << 10
 QUICK_SECONDS: Final = 0.002
 """The loop itself writes so few bytes while the disk takes no longer: to hand them over would."""
+OTHER_ARBITER_US: Final = 10_000_000
+"""How long a node counts as one that asks another arbiter, after it was seen last."""
+ID_MAX: Final = (1 << 64) - 1
+PLACE_LENGTH_MAX: Final = 500
 QUEUED_BYTES_MAX: Final = 32 << 20
 """How many bytes may wait for the disk before no more is read from a connection."""
 
@@ -86,7 +102,8 @@ class Settings(NamedTuple):
 class Owned(NamedTuple):
     """What a node needs of its machine.
 
-    `notes` is the disk of its record, `journal` that of the segments, `base` that of the base.
+    `notes` is the disk of its record, `journal` that of the segments, `base` that of the base;
+    `directory` and `host` say to operators of other nodes where they are.
     `open_files` opens the journal for following, and takes the lock of the data directory;
     `close_files` is its undoing, before the broker opens the journal. `command` is that of the
     broker, which waits until the node leads. `chance` draws a number between two; `notice` is told
@@ -101,6 +118,8 @@ class Owned(NamedTuple):
     chance: Callable[[int, int], int]
     notice: Callable[[str], None]
     base: Disk | None = None
+    host: str = ""
+    directory: str = ""
 
 
 class CannotListen(DaybookError):
@@ -274,19 +293,29 @@ class Runner:
         self._beat = self.following.beat
         self._heard = 0
         self._lead_count = 0
+        self.claims: Final = Claims(settings.cluster, name, settings.times.lease)
+        # Nodes that ask another arbiter: why they are refused, and when that was seen last.
+        self._strays: Final[dict[str, tuple[str, int]]] = {}
         self._arbiter_trouble = ""
-        self._leads = self._leads_or_stands = self._stopping = self._acquiring = False
+        self._leads = self._is_dialling = self._stopping = self._acquiring = False
         self._dialers: dict[str, Dialer] = {}
         self._listener: Listener
+        self._own: Hello
         self._end: asyncio.Future[None]
+        self._named: asyncio.Future[None]
 
     async def run(self) -> None:
         """Run until `stop`, or until the disk fails: then raise what it raised."""
         loop = asyncio.get_running_loop()
-        self._end = loop.create_future()
+        self._end, self._named = loop.create_future(), loop.create_future()
         self._make_links()
         try:
             self._opened_files(await asyncio.to_thread(self._owned.open_files))
+            self._tasks.add(loop.create_task(self._keep_name()))
+            # Nobody may count this node as another one of its name.
+            await asyncio.wait([self._named, self._end], return_when=asyncio.FIRST_COMPLETED)
+            if self._end.done():
+                return await self._end
             self.address = await self._listen()
             ticking = loop.create_task(self._tick())
             self._tasks.add(ticking)
@@ -307,7 +336,7 @@ class Runner:
 
     def _make_links(self) -> None:
         settings, security = self.settings, self.settings.security
-        own = Hello(VERSION, settings.cluster, settings.name)
+        own = self._own = Hello(VERSION, settings.cluster, settings.name)
         inner, outer = security.contexts() if security is not None else (None, None)
         self._listener = Listener(
             own, settings.nodes, self, patience=settings.patience, context=inner
@@ -319,6 +348,73 @@ class Runner:
             )
             for node, address in settings.nodes.items() if node != settings.name
         }  # fmt: skip
+
+    async def _keep_name(self) -> None:
+        """Claim the name of this node again and again; end the node if another one has it."""
+        claims, settings, record = self.claims, self.settings, self.following.record
+        own = settings.nodes[settings.name]
+        try:
+            if not record.record.id:
+                record.set_id(f"{self._owned.chance(0, ID_MAX):016x}")
+            claims.claim = Claim(
+                record.record.id, self._owned.host, self._owned.directory, f"{own.host}:{own.port}"
+            )
+            while True:
+                await self._claim()
+                if not claims.is_taken and not self._named.done():
+                    self._named.set_result(None)
+                await asyncio.sleep(settings.times.renew / 1e6)
+        except Exception as error:
+            self.fail(error)
+
+    async def _claim(self) -> None:
+        try:
+            found = await self._arbiter.claim(self.settings.name, self.claims.claim)
+        except ArbiterFault as error:
+            # Without the arbiter nobody gets a lease, and a follower needs none.
+            self._judge_arbiter(str(error))
+            return
+        self._judge_arbiter("")
+        if text := self.claims.claimed(found, boot_time_us()):
+            self._owned.notice(text)
+        if found.arbiter != self._own.arbiter:
+            self._compare(found.arbiter)
+
+    def _compare(self, arbiter: str) -> None:
+        """Show the arbiter to others from now on, and end the links of those that have another."""
+        place = self._arbiter.place[:PLACE_LENGTH_MAX]
+        own = self._own = msgspec.structs.replace(self._own, arbiter=arbiter, place=place)
+        self._listener.own = own
+        links = list(self._listener.links.values())
+        for dialer in self._dialers.values():
+            dialer.own = own
+            links += [dialer.link] if dialer.link is not None else []
+        for link in links:
+            try:
+                check_arbiter(own, link.hello or own)
+            except OtherArbiter as error:
+                self.other_arbiter(link.peer, str(error))
+                link.end(str(error))
+
+    @_ends_the_node
+    def other_arbiter(self, node: str, why: str) -> None:
+        """A node asks another arbiter. With `one` and `majority` it cannot lead as well, since
+        both need the promises of others; with the rest neither leads."""
+        if node not in self._strays:
+            self._owned.notice(why)
+        self._strays[node] = why, boot_time_us()
+        if not self._may_lead:
+            self.node.failed(why, boot_time_us())
+        self._carry_out()
+
+    @property
+    def _may_lead(self) -> bool:
+        return not self._strays or self.settings.acks in (Acks.ONE, Acks.MAJORITY)
+
+    def _forget_strays(self, now: int) -> None:
+        for name, (_, seen) in list(self._strays.items()):
+            if now - seen > OTHER_ARBITER_US:
+                del self._strays[name]
 
     def renew(self, security: Security) -> None:
         """Show other certificates from the next connection on. Raises OSError and ssl.SSLError."""
@@ -380,6 +476,7 @@ class Runner:
     def _look(self) -> None:
         """Do what is due."""
         now = boot_time_us()
+        self._forget_strays(now)
         if self.broker is None and not self._stopping:
             self.warm.look(now)
         elif self.broker is not None and self._leads:
@@ -400,10 +497,12 @@ class Runner:
             self.broker.end.hold(node.valid_until if node.role is Role.LEADING else 0)
         while node.actions:
             self._carry_out_one(node.actions.popleft())
-        if (node.role is not Role.FOLLOWING) != self._leads_or_stands:
-            self._leads_or_stands = not self._leads_or_stands
+        # One that has another arbiter is asked again, until it has the same.
+        is_dialling = node.role is not Role.FOLLOWING or bool(self._strays)
+        if is_dialling != self._is_dialling:
+            self._is_dialling = is_dialling
             for dialer in self._dialers.values():
-                if self._leads_or_stands:
+                if is_dialling:
                     dialer.start()
                 else:
                     dialer.stop()
@@ -421,7 +520,9 @@ class Runner:
         if isinstance(action, Send):
             self._dialers[action.node].send(action.said)
         elif isinstance(action, Acquire):
-            if self.following.files is not None and not self._acquiring and not self._stopping:
+            is_free = not self._acquiring and not self._stopping
+            may_stand = self.claims.is_own and self._may_lead
+            if self.following.files is not None and is_free and may_stand:
                 self._acquiring = True
                 self._ask(self._acquire(action))
         elif isinstance(action, Renew):
@@ -607,6 +708,7 @@ class Runner:
     def opened(self, link: Link) -> None:
         """The other side is who it should be."""
         dialer = self._dialers[link.peer]
+        self._strays.pop(link.peer, None)
         if dialer.link is link:
             self.node.connected(link.peer)
             self._carry_out()
@@ -695,6 +797,8 @@ class Runner:
         """Return what a node says of itself. Raises OSError."""
         node, quorum, now = self.node, self.node.quorum, boot_time_us()
         trouble = {name: each.trouble for name, each in self._dialers.items() if each.trouble}
+        for name, (why, _) in self._strays.items():
+            trouble[name] = why
         followers = {}
         for name, shipment in node.shipments.items():
             if shipment.refused is not None:

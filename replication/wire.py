@@ -61,11 +61,14 @@ _BYTES_MAX: Final = {
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """Who is at this end of the connection, and which version of the protocol it speaks."""
+    """Who is at this end of the connection, and which version of the protocol it speaks; the id of
+    its arbiter, "" before that has answered, and where that is."""
 
     version: int
     cluster: str
     node: str
+    arbiter: str = ""
+    place: str = ""
 
 
 class Ping(msgspec.Struct, frozen=True):

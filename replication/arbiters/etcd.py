@@ -1,6 +1,8 @@
 """The lease in etcd: a key that the node which leads creates, and that ends with a lease of etcd.
 
-Keys, below PREFIX/CLUSTER/: `leader` (node and address), `in-sync` (names of nodes), and `base`.
+Keys, below PREFIX/CLUSTER/: `leader` (node and address), `in-sync` (names of nodes), `base`,
+`arbiter` (an id, since two clusters of etcd may have one id), and `nodes/NODE` (who uses the name),
+each of which ends with a lease of etcd of its own.
 The epoch is the revision of etcd that created `leader`, plus `base`. That is 0, or does not exist,
 until an etcd that lost its memory counts revisions from the beginning: then the node which finds
 that its epoch is too small writes the one that it knows there, gives the lease back, and tries
@@ -13,11 +15,12 @@ Must never know what leading means.
 
 import asyncio
 import math
+import secrets
 from typing import Final
 
 import msgspec
 
-from daybook.replication.arbiters.arbiter import ArbiterFault, Holder
+from daybook.replication.arbiters.arbiter import ArbiterFault, Claim, Claimed, Holder
 from daybook.replication.arbiters.etcd_gateway import Gateway
 from daybook.replication.arbiters.etcd_values import (
     Granted,
@@ -51,11 +54,67 @@ class EtcdArbiter:
         self._leader: Final = keys + b"/leader"
         self._in_sync: Final = keys + b"/in-sync"
         self._base: Final = keys + b"/base"
+        self._id: Final = keys + b"/arbiter"
+        self._names: Final = keys + b"/nodes/"
+        self._claimed = 0
+        self.place = f"{gateway.place}, keys {keys.decode()}"
         self._gateway: Final = gateway
         self._seconds: Final = math.ceil(microseconds / _SECOND)
         self._held: Final[dict[int, int]] = {}
         self._doubtful: Final[set[int]] = set()
         self._turn: Final = asyncio.Lock()
+
+    async def claim(self, node: str, claim: Claim) -> Claimed:
+        """See Arbiter. A lease whose answer was lost runs out, and its key may be replaced."""
+        async with self._gateway.in_time():
+            found = await self._claim_again(self._names + node.encode())
+            if found is not None:
+                return Claimed(found, None)
+            granted = await self._gateway.call(
+                "lease/grant", {"TTL": str(self._seconds), "ID": "0"}, Granted
+            )
+            other = await self._claim_first(self._names + node.encode(), claim, granted.ID)
+            if other is not None:
+                await self._gateway.revoke(granted.ID)
+            else:
+                self._claimed = granted.ID
+            return Claimed(await self._known_id(), other)
+
+    async def _claim_again(self, key: bytes) -> str | None:
+        """Renew the use of a name; return the id of the arbiter, None if either is gone."""
+        if not self._claimed or not await self._gateway.keep_alive(self._claimed):
+            return None
+        done = await self._transact(transaction([ends_with(key, self._claimed)], [read(self._id)]))
+        found = done.value(self._id)
+        return None if found is None else found.value.decode("utf-8", "replace")
+
+    async def _claim_first(self, key: bytes, claim: Claim, lease: int) -> Claim | None:
+        """Use a name that nobody uses, or only this node; return who else does."""
+        value = msgspec.json.encode(claim)
+        done = await self._transact(
+            transaction([created_at(key, 0)], [put(key, value, lease)], [read(key)])
+        )
+        if done.succeeded:
+            return None
+        found = done.value(key)
+        assert found is not None
+        try:
+            other = msgspec.json.decode(found.value, type=Claim)
+        except msgspec.DecodeError:
+            raise ArbiterFault(f"{_shown(found)} of etcd is not of Daybook; remove it") from None
+        if other != claim:
+            return other
+        condition = changed_at(key, found.mod_revision)
+        done = await self._transact(transaction([condition], [put(key, value, lease)]))
+        return None if done.succeeded else other
+
+    async def _known_id(self) -> str:
+        """Return the id of the arbiter, a new one if there is none."""
+        first = put(self._id, secrets.token_hex(8).encode())
+        await self._transact(transaction([created_at(self._id, 0)], [first]))
+        done = await self._transact(transaction([], [read(self._id)]))
+        found = done.value(self._id)
+        return "" if found is None else found.value.decode("utf-8", "replace")
 
     async def acquire(self, node: str, address: str, above: int) -> Lease | None:
         """See Arbiter."""

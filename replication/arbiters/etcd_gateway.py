@@ -65,6 +65,7 @@ class Gateway:
     """The members of an etcd cluster; `seconds` is the time-out of a call."""
 
     def __init__(self, members: Members, seconds: float) -> None:
+        self.place: Final = f"etcd at {', '.join(members.endpoints)}"
         self._members: Final = members
         self._seconds: Final = seconds
         self._order: Final = list(members.endpoints)

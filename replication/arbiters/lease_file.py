@@ -1,11 +1,12 @@
 """A lease in a file, for several nodes on one machine, and for tests.
 
-The file has the last epoch, its node, and until when it leads by the clock of the machine since it
-was started, which all processes share, and which also counts while they stand still. So a process
-that is stopped (SIGSTOP) or killed keeps the lease until it runs out, as with etcd; a restart of
-the machine ends it. Each call locks a second file (flock) and replaces the first, synced. A process
-that is stopped within a call keeps that lock: until it continues or is killed, other calls fail by
-their time-out, nobody gets the lease, and that of the leader runs out.
+The file has an id, the last epoch, its node, and until when it leads, and until when each name of
+a node is used, by the clock of the machine since it was started, which all processes share, and
+which also counts while they stand still. So a process that is stopped (SIGSTOP) or killed keeps the
+lease until it runs out, as with etcd; a restart of the machine ends it. Each call locks a second
+file (flock) and replaces the first, synced. A process that is stopped within a call keeps that
+lock: until it continues or is killed, other calls fail by their time-out, nobody gets the lease,
+and that of the leader runs out.
 
 Fault model: the disk may hang, then calls fail by their time-out. A damaged file is refused.
 Not for disks that several machines share: their clocks differ. Must never know an event.
@@ -14,6 +15,7 @@ Not for disks that several machines share: their clocks differ. Must never know 
 import asyncio
 import fcntl
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from daybook.replication.arbiters.arbiter import ArbiterFault, Holder
+from daybook.replication.arbiters.arbiter import ArbiterFault, Claim, Claimed, Holder
 from daybook.replication.in_sync import InSync
 from daybook.replication.node import Lease
 
@@ -33,6 +35,14 @@ PART: Final = ".part"
 BYTES_MAX: Final = 1 << 20
 _POLL_SECONDS: Final = 0.005
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Used(msgspec.Struct, frozen=True):
+    """The use of a name, until a time of a boot."""
+
+    claim: Claim
+    until: int
+    boot: str
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -46,6 +56,8 @@ class _State(msgspec.Struct, frozen=True):
     boot: str = ""
     in_sync: tuple[str, ...] = ()
     version: int = 0
+    id: str = ""
+    names: dict[str, _Used] = {}
 
 
 def since_start() -> int:
@@ -60,11 +72,28 @@ class FileArbiter:
         self, path: Path, microseconds: int, seconds: float,
         clock: Callable[[], int] = since_start,
     ) -> None:  # fmt: skip
+        self.place = f"the file {path}"
         self._path: Final = path
         self._microseconds: Final = microseconds
         self._seconds: Final = seconds
         self._clock: Final = clock
         self._boot: Final = _BOOT.read_text("ascii").strip()
+
+    async def claim(self, node: str, claim: Claim) -> Claimed:
+        """See Arbiter."""
+
+        def work() -> Claimed:
+            with self._locked():
+                state = self._read()
+                own = state.id or secrets.token_hex(8)
+                used = state.names.get(node)
+                if used is not None and used.claim != claim and self._lasts(used.boot, used.until):
+                    return Claimed(own, used.claim)
+                names = state.names | {node: _Used(claim, self._until(), self._boot)}
+                self._write(msgspec.structs.replace(state, id=own, names=names))
+                return Claimed(own, None)
+
+        return await self._within_time(work)
 
     async def acquire(self, node: str, address: str, above: int) -> Lease | None:
         """See Arbiter."""
@@ -163,7 +192,10 @@ class FileArbiter:
         return self._clock() + self._microseconds
 
     def _is_held(self, state: _State) -> bool:
-        return state.boot == self._boot and self._clock() < state.until
+        return self._lasts(state.boot, state.until)
+
+    def _lasts(self, boot: str, until: int) -> bool:
+        return boot == self._boot and self._clock() < until
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

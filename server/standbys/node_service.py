@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -139,6 +140,8 @@ class NodeService:
                 chance=random.randint,
                 notice=self._note,
                 base=self._files.base,
+                host=socket.gethostname(),
+                directory=str(self._files.data),
             ),
             self._arbiter,
         )

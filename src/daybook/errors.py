@@ -66,10 +66,12 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StatementError              recovery.signing.statements
         ArbiterFault                replication.arbiters.arbiter
             Refusal                 replication.arbiters.etcd_gateway
+        NameTaken                   replication.claims
         NotFollowing                replication.following
         HandOverRefused             replication.handing_over
         LeadLost                    replication.leading
         LinkRefused                 replication.links
+            OtherArbiter            replication.links
         RecordDamaged               replication.record
         OtherHistory                replication.replica_files
         CannotListen                replication.runner

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from daybook.replication.arbiters.arbiter import Arbiter, Holder
+from daybook.replication.arbiters.arbiter import Arbiter, Claim, Holder
 from daybook.replication.in_sync import InSync
 from daybook.replication.node import Lease
 
@@ -59,7 +59,45 @@ async def runs_out(made: World, arbiter: Arbiter) -> None:
         await made.sleep(0.05)
 
 
+ONE, TWO = Claim("1", "one", "/data", "a:1"), Claim("2", "two", "/data", "a:1")
+
+
 class ArbiterSuite:
+    def test_a_name_is_used_by_one_node_until_its_claim_ends(self, world: Worlds) -> None:
+        async def scene(made: World, one: Arbiter, two: Arbiter) -> None:
+            assert (await one.claim("a", ONE)).other is None
+            assert (await two.claim("b", TWO)).other is None
+            for _ in range(3):
+                await made.sleep(0.5)
+                assert (await one.claim("a", ONE)).other is None
+                assert (await two.claim("a", TWO)).other == ONE
+            await made.sleep(1.1)
+            while (await two.claim("a", TWO)).other is not None:
+                await made.sleep(0.05)
+            assert (await one.claim("a", ONE)).other == TWO
+
+        play(world, scene)
+
+    def test_a_process_that_begins_again_has_its_name(self, world: Worlds) -> None:
+        async def scene(made: World, one: Arbiter, two: Arbiter) -> None:
+            assert (await one.claim("a", ONE)).other is None
+            assert (await two.claim("a", ONE)).other is None
+            assert (await two.claim("a", ONE)).other is None
+
+        play(world, scene)
+
+    def test_all_processes_see_one_id_of_the_arbiter(self, world: Worlds) -> None:
+        async def scene(made: World, one: Arbiter, two: Arbiter) -> None:
+            first, second = await asyncio.gather(one.claim("a", ONE), two.claim("b", TWO))
+            lease = await leads(one)
+            await one.release(lease.epoch)
+            found = {first.arbiter, second.arbiter, (await two.claim("b", TWO)).arbiter}
+            assert len(found) == 1
+            assert found != {""}
+            assert one.place == two.place
+
+        play(world, scene)
+
     def test_the_first_one_gets_it_and_the_others_see_who(self, world: Worlds) -> None:
         async def scene(made: World, one: Arbiter, two: Arbiter) -> None:
             assert await two.holder() is None

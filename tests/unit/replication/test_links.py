@@ -54,6 +54,7 @@ class Node:
         self.links: list[Link] = []
         self.heard: list[Message] = []
         self.lost_why: list[str] = []
+        self.strays: list[tuple[str, str]] = []
 
     def opened(self, link: Link) -> None:
         self.links.append(link)
@@ -63,6 +64,9 @@ class Node:
 
     def lost(self, link: Link, why: str) -> None:
         self.lost_why.append(why)
+
+    def other_arbiter(self, node: str, why: str) -> None:
+        self.strays.append((node, why))
 
 
 class Pair:
@@ -127,6 +131,26 @@ def test_messages_go_both_ways() -> None:
             pair.b.links[0].send(Ack(Place(1, 100), 9))
             await wait_for(lambda: pair.a.heard)
             assert pair.a.heard == [Ack(Place(1, 100), 9)]
+
+    run(work())
+
+
+def test_nodes_with_two_arbiters_refuse_each_other() -> None:
+    first = Hello(VERSION, "c", "a", "1", "the file /one")
+    second = Hello(VERSION, "c", "b", "2", "the file /two")
+
+    async def work() -> None:
+        async with Pair(hello_a=first, hello_b=second) as pair:
+            await wait_for(lambda: pair.a.strays and pair.b.strays)
+            assert not pair.a.links
+            assert not pair.b.links
+            node, why = pair.a.strays[0]
+            assert node == "b"
+            assert "'b' asks another arbiter who leads (the file /two, id 2) than 'a'" in why
+            assert "; give all nodes the same 'path' in [replication]" in why
+            # One that does not know its arbiter yet is let in.
+            pair.dialer.own = HELLO_A
+            await wait_for(lambda: pair.a.links)
 
     run(work())
 
