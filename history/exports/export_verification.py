@@ -18,6 +18,7 @@ from daybook.engine.facts.events import ADDRESS
 from daybook.history.exports.export_descriptions import wrong_descriptions
 from daybook.history.verification.signature_proof import Anchors
 from daybook.history.verification.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
+from daybook.history.verification.verify_work import skipped_in
 from daybook.journal.blocks.block import Block, BlockCodec
 from daybook.journal.blocks.format import BLOCK_HEADER_BYTES, Damage, frame_crc, unpack_block_header
 from daybook.journal.disk import RealDisk
@@ -97,9 +98,15 @@ def verify_export(
     path: Path, disk: RealDisk, keys: Sequence[bytes], anchors: Anchors
 ) -> ExportVerdict:
     """Verify an export. Raises JournalError and OSError; damage is in the verdict."""
-    verdict = ExportVerdict(
-        verify(disk), wrong=[*anchors.wrong], anchors_of_others=anchors.of_others
-    )
+    skipped = 0
+
+    def see(block: Block) -> None:
+        nonlocal skipped
+        skipped += 0 if block.is_mark else skipped_in(block)
+
+    report = verify(disk, observe=see)
+    report.events -= skipped
+    verdict = ExportVerdict(report, wrong=[*anchors.wrong], anchors_of_others=anchors.of_others)
     if not verdict.report.ok:
         return verdict
     if verdict.report.tail is not None or not verdict.report.archived:

@@ -141,6 +141,8 @@ def _findings(verdict: Verdict) -> Iterator[Finding]:
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     report, proven = verdict.report, verdict.proven
     yield "events", f"{report.first_lsn} to {report.last_lsn}"
+    if verdict.skipped:
+        yield "LSNs that a start skipped", f"{verdict.skipped:,}"
     yield "blocks", f"{report.blocks:,} in {counted(report.segments, 'segment')}"
     if verdict.segments_known or verdict.ranges_known:
         yield (

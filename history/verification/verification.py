@@ -65,6 +65,9 @@ class Verdict(msgspec.Struct):
     segments_known: int = 0
     ranges_known: int = 0
     proven: Proven | None = None
+    skipped: int = 0
+    """How many LSNs a start skipped, because clients may have learned them before a crash; the
+    report does not count them as events."""
     begun_at: int = 0
     """The first event of the first segment that was checked, if an event was asked for to begin
     with; 0 for the whole journal."""
@@ -114,6 +117,8 @@ def verify_data(
     advance = adding_up(progress)
     checks, segments_known = _check_segments(disk, advance, plan, proof, begin)
     verdict = Verdict(join(each.check for each in checks), segments_known=segments_known)
+    verdict.skipped = sum(each.skipped for each in checks)
+    verdict.report.events -= verdict.skipped
     if begin:
         _note_what_was_left_out(verdict, begin, has_keys=proof is not None and proof.has_keys)
         return _proven(verdict, proof, disk, checks)

@@ -23,7 +23,7 @@ from daybook.version import VERSION
 
 MAGIC: Final = b"daybook verify state "
 """The file begins with it, so that no other file is ever replaced."""
-FORMAT: Final = 1
+FORMAT: Final = 2
 SAVE_SECONDS: Final = 1.0
 """The least time between two writes, so that they cost nothing; the last one is at the end."""
 

@@ -117,7 +117,8 @@ NOTHING: Final = Wanted()
 class CheckedSegment(msgspec.Struct, frozen=True):
     """A checked segment: the result, and the notes about it.
 
-    `source_ends` are the last events of other data directories.
+    `source_ends` are the last events of other data directories. `skipped` of its LSNs are no
+    events: a start left them out.
     `sha256` and `bytes` are those of the whole file, if they were asked for.
     """
 
@@ -130,6 +131,7 @@ class CheckedSegment(msgspec.Struct, frozen=True):
     wanted: Wanted = NOTHING
     sha256: str = ""
     bytes: int = 0
+    skipped: int = 0
 
     def has(self, wanted: Wanted) -> bool:
         """Return whether all wanted notes exist."""
@@ -162,7 +164,7 @@ def check_one(
     found = check_segment(where, name, names, reference, progress=progress, observe=notes.see)
     return CheckedSegment(
         found, notes.recorded, notes.statements, notes.changes, notes.source_ends, notes.hashes,
-        wanted, sha256, size,
+        wanted, sha256, size, notes.skipped,
     )  # fmt: skip
 
 
@@ -176,6 +178,7 @@ class _Notes:
         self.changes: list[SeenChange] = []
         self.source_ends: list[int] = []
         self.hashes: dict[int, str] = {}
+        self.skipped = 0
         # A statement is journaled soon after the block that it is about.
         self._recent: OrderedDict[int, str] = OrderedDict()
 
@@ -184,6 +187,7 @@ class _Notes:
         if block.is_mark:
             return
         self.recorded += _digests_in(block)
+        self.skipped += skipped_in(block)
         if block.last_lsn in self._wanted.hashes_at:
             self.hashes[block.last_lsn] = block.hash.hex()
         if not self._wanted.signatures:
@@ -208,6 +212,11 @@ class _Notes:
             elif row[KIND] == events.SIGNING_KEY_CHANGED:
                 change = cast(details.KeyChangeDetail, events.decode_detail(row[KIND], detail))
                 self.changes.append(SeenChange(lsn, change))
+
+
+def skipped_in(block: Block) -> int:
+    """Return how many LSNs of a block a start skipped: they have a row, and are no events."""
+    return block.columns()[KIND].tolist().count(events.SKIPPED)
 
 
 def source_ends(block: Block) -> Iterator[int]:

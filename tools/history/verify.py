@@ -141,6 +141,11 @@ def _show_verdict(verdict: Verdict) -> None:
         f"{report.events:,} events (LSN {report.first_lsn} to {report.last_lsn}) in "
         f"{report.blocks:,} blocks and {report.marks:,} marks of {report.segments} segments"
     )
+    if verdict.skipped:
+        click.echo(
+            f"{verdict.skipped:,} other LSNs are no events: starts after a crash skipped them, so"
+            " that no id is used twice"
+        )
     if verdict.segments_known or verdict.ranges_known:
         click.echo(
             f"verified before, and not changed since: {verdict.segments_known} segments and "

@@ -272,6 +272,22 @@ def test_verify_of_an_intact_journal(history: Any) -> None:
     assert verdict["folded_lsn"] == history.last_lsn
 
 
+def test_verify_counts_no_lsns_that_a_start_skipped(pen: Any, tmp_path: Path) -> None:
+    pen.do(commands.Start(version="1"))
+    pen.do(commands.Start(version="2", skipped=500))
+    pen.close()
+    result = journal("verify", pen.data)
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("2 events (LSN 1 to 502) in ")
+    assert "\n500 other LSNs are no events: starts after a crash skipped them" in result.output
+    verdict = json.loads(journal("verify", pen.data, "--json").output)
+    assert (verdict["report"]["events"], verdict["skipped"]) == (2, 500)
+    state = tmp_path / "state"
+    for _ in range(2):
+        again = journal("verify", pen.data, "--state", state, "--processes", "2")
+        assert again.output.startswith("2 events (LSN 1 to 502) in ")
+
+
 def test_verify_from_an_event_on_says_what_it_did_not_check(history: Any, tmp_path: Path) -> None:
     copy = tmp_path / "data"
     shutil.copytree(history.data, copy)
