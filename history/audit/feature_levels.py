@@ -57,11 +57,12 @@ CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS, ENTERS_ASIDE, RETAINED, STORED)
 
 class Decider(NamedTuple):
     """The broker that decided an event: its level, the epoch in which it led a cluster (0 outside
-    of one), and the event of its start; 0 for what is not known."""
+    of one), the event of its start, and its node in the cluster; 0 and "" for what is not known."""
 
     level: int = UNKNOWN
     epoch: int = 0
     start: int = 0
+    node: str = ""
 
 
 NOBODY: Final = Decider()
@@ -72,7 +73,7 @@ def decider_of(lsn: int, detail: bytes) -> Decider:
     if not detail:
         return Decider(start=lsn)
     decoded = cast(details.BrokerStartedDetail, events.decode_detail(events.BROKER_STARTED, detail))
-    return Decider(decoded.level, decoded.epoch, lsn)
+    return Decider(decoded.level, decoded.epoch, lsn, decoded.node)
 
 
 def deciders_at(disk: Disk, lsns: Sequence[int]) -> list[Decider]:

@@ -31,7 +31,7 @@ from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.queues.queue import StoreError
 from daybook.engine.state.apply import APPLY
 from daybook.engine.state.state import State
-from daybook.history.audit import rules
+from daybook.history.audit import feature_levels, rules
 from daybook.history.audit.accounts import Ledger
 from daybook.history.audit.context import AuditContext, Folded
 from daybook.history.audit.registry import AFTER, BEFORE, CHECKS, after, before
@@ -157,6 +157,7 @@ class Judge:
         self.ledger: Final = Ledger(state)
         self.clock: Final = clock
         self.judged = 0
+        self.notes: Final[list[str]] = []
         self._last = lsn
 
     def judge(
@@ -177,7 +178,11 @@ class Judge:
             kind = row[KIND]
             wrong: Wrong | None = None
             if row[TIME] != clock.last:
+                back = clock.last - row[TIME]
                 wrong = clock.check(row[TIME])
+                if wrong is not None and (note := _other_clock(context, found[at:], back)):
+                    wrong = None
+                    self.notes.append(note)
                 core.now = row[TIME]
             try:
                 check = checks.get(kind)
@@ -210,6 +215,22 @@ class Judge:
             tuple(sorted({each for each in proof if each} | {lsn})), row[MESSAGE],
             queue.name if queue is not None else "", address.name if address is not None else "",
         )  # fmt: skip
+
+
+def _other_clock(context: AuditContext, found: list[Folded], back: int) -> str:
+    """Return a note if times go back because another node of a cluster leads from here on, by a
+    clock of its own; "" otherwise."""
+    start = next((each for each in found if each[1][KIND] != events.SKIPPED), None)
+    if back <= 0 or start is None or start[1][KIND] != events.BROKER_STARTED:
+        return ""
+    leader, before = feature_levels.decider_of(start[0], start[2]), context.decider
+    if not 0 < before.epoch < leader.epoch or leader.node == before.node:
+        return ""
+    return (
+        f"event {start[0]}: '{leader.node}' leads from here on in epoch {leader.epoch}, and its"
+        f" clock was {back / 1_000_000:,.3f} s behind that of '{before.node}', which led before;"
+        " keep the clocks of all nodes right, as with chrony or ntpd"
+    )
 
 
 def _event(row: Row) -> str:

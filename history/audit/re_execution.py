@@ -257,6 +257,8 @@ def _judge_stretch(
             piece.breach_count += 1
             if len(piece.breaches) < BREACHES_MOST:
                 piece.breaches.append(breach)
+        piece.notes += judge.notes
+        judge.notes.clear()
         count = min(block.last, task.last) - max(block.events[0][0] - 1, task.after)
         piece.events += count
         progress(count)

@@ -154,6 +154,7 @@ def as_json(found: Audit) -> dict[str, Any]:
         ],
         "breaches": [msgspec.to_builtins(each) for each in found.breaches],
         "breach_count": found.breach_count,
+        "notes": found.notes,
     }
 
 
