@@ -34,10 +34,12 @@ def journal_disk(directory: Path, *, whole: bool = False) -> RealDisk:
     return RealDisk(path) if whole or not is_bounded(directory) else ConfirmedDisk(directory)
 
 
-def opened(directory: Path, *, whole: bool = False) -> RealDisk:
-    """Return the disk of a data directory's journal, whose segments must all be files. Raises
-    NoJournal."""
+def opened(directory: Path, *, whole: bool = False, may_be_empty: bool = False) -> RealDisk:
+    """Return the disk of a data directory's journal, whose segments must all be files, and which
+    must have one, unless it `may_be_empty`. Raises NoJournal."""
     disk = journal_disk(directory, whole=whole)
+    if not may_be_empty:
+        check_begun(directory, disk)
     for name in segment_names(disk):
         if not (disk.path / name).is_file():
             raise NoJournal(
@@ -45,6 +47,22 @@ def opened(directory: Path, *, whole: bool = False) -> RealDisk:
                 " and restore the segment of that name from a backup if there was one"
             )
     return disk
+
+
+def check_begun(directory: Path, disk: RealDisk) -> None:
+    """Raise NoJournal if a data directory has no segment: perhaps its node has not got any yet."""
+    if segment_names(disk):
+        return
+    if is_bounded(directory):
+        raise NoJournal(
+            f"there is no journal in {directory} yet: it is of a node of a cluster, which has got"
+            " nothing from a node that leads; ask again once it follows one, which 'daybook"
+            " cluster status' shows, or ask the node that leads"
+        )
+    raise NoJournal(
+        f"there is no journal in {directory}: it has no segment; name the directory given to"
+        " 'daybook serve --data'"
+    )
 
 
 def used_bytes(disk: RealDisk) -> int:
@@ -58,6 +76,7 @@ def newest_state(directory: Path) -> Iterator[tuple[State, int]]:
     index. Raises the errors of `recovery.moments.state_at`.
     """
     disk = journal_disk(directory)
+    check_begun(directory, disk)
     with scratch_folder("read") as folder:
         course = Course(directory, disk, sys.maxsize, folder / INDEX, lambda _: None)
         with course.state_at(sys.maxsize) as state:

@@ -71,7 +71,7 @@ class Source(NamedTuple):
         have; with the `whole`, what the cluster of a node has not confirmed, too. An archive that
         `is_named`, or without which the beginning is missing, must have some. Raises JournalError.
         """
-        live = opened(self.data, whole=whole)
+        live = opened(self.data, whole=whole, may_be_empty=bool(self.archive))
         if not self.archive:
             yield live, used_bytes(live)
             return

@@ -61,7 +61,7 @@ def verify(ctx: click.Context, path: Path, flags: dict[str, Any], *, with_live: 
     live = None
     if with_live:
         ctx.with_resource(Pin(path))
-        live = opened(path)
+        live = opened(path, may_be_empty=True)
         total += used_bytes(live)
     with progress("verifying", total) as told:
         report = archive.verify(live, progress=adding_up(told))

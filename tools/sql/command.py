@@ -135,7 +135,7 @@ def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -
     alone = archived and flags["url"] and unnamed and not DATA_DEFAULT.exists()
     if not alone:
         # A question that reads no history would not report that there is none.
-        opened(path)
+        opened(path, may_be_empty=archived)
         note_limits(path)
     if not archived:
         return str(path), ""
