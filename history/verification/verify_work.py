@@ -117,7 +117,7 @@ NOTHING: Final = Wanted()
 class CheckedSegment(msgspec.Struct, frozen=True):
     """A checked segment: the result, and the notes about it.
 
-    `source_ends` are the last events of other data directories. `skipped` of its LSNs are no
+    `source_ends` are the last events of other data directories. `skipped` of its LSNs are not
     events: a start left them out.
     `sha256` and `bytes` are those of the whole file, if they were asked for.
     """
@@ -215,7 +215,7 @@ class _Notes:
 
 
 def skipped_in(block: Block) -> int:
-    """Return how many LSNs of a block a start skipped: they have a row, and are no events."""
+    """Return how many LSNs of a block a start skipped: they have a row, and are not events."""
     return block.columns()[KIND].tolist().count(events.SKIPPED)
 
 

@@ -143,7 +143,7 @@ def _show_verdict(verdict: Verdict) -> None:
     )
     if verdict.skipped:
         click.echo(
-            f"{verdict.skipped:,} other LSNs are no events: starts after a crash skipped them, so"
+            f"{verdict.skipped:,} other LSNs are not events: starts after a crash skipped them, so"
             " that no id is used twice"
         )
     if verdict.segments_known or verdict.ranges_known:

@@ -279,7 +279,7 @@ def test_verify_counts_no_lsns_that_a_start_skipped(pen: Any, tmp_path: Path) ->
     result = journal("verify", pen.data)
     assert result.exit_code == 0, result.output
     assert result.output.startswith("2 events (LSN 1 to 502) in ")
-    assert "\n500 other LSNs are no events: starts after a crash skipped them" in result.output
+    assert "\n500 other LSNs are not events: starts after a crash skipped them" in result.output
     verdict = json.loads(journal("verify", pen.data, "--json").output)
     assert (verdict["report"]["events"], verdict["skipped"]) == (2, 500)
     state = tmp_path / "state"
