@@ -32,7 +32,8 @@ class OtherHistory(DaybookError):
 
 
 class ReplicaFiles:
-    """The journal of a node, while it follows. `kept` gets what is cut off.
+    """The journal of a node, while it follows. `kept` gets what is cut off, and `on_kept` is called
+    once it is there, or was before.
 
     `base` is the folder of the base. `quiet` returns a context in which nothing else uses the
     journal: it begins anew there.
@@ -42,6 +43,7 @@ class ReplicaFiles:
         self, disk: Disk, kept: Disk, layout: RowLayout, *, segment_bytes: int,
         device_block_bytes: int = 0, base: Disk | None = None,
         quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
+        on_kept: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """Finish a cut or a renewal that was interrupted, and open what is there. Raises
         JournalError and OSError."""
@@ -51,12 +53,14 @@ class ReplicaFiles:
         self._coming: ComingBase | None = None
         self._agreed = BEFORE_ALL
         self._kept: Final = kept
+        self._on_kept: Final = on_kept
         self._layout: Final = layout
         self._segment_bytes: Final = segment_bytes
         self._device_block_bytes: Final = device_block_bytes
         self._mark: Final = GroupMark(disk)
         drop_torn_group(disk)
         finish_cut(disk, kept)
+        on_kept()
         finish_renewal(disk, base)
         self._base: Base | None = sound_base(base) if base is not None else None
         self._replica: Replica | None = None
@@ -139,6 +143,7 @@ class ReplicaFiles:
         self.close()
         decide_cut(self.disk, place)
         finish_cut(self.disk, self._kept)
+        self._on_kept()
 
     def _begin_at(self, data_id: bytes, place: Place, hashed: bytes) -> None:
         """Make a journal without segments: the first one begins with the event of a place."""

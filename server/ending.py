@@ -92,7 +92,11 @@ class Ending:
         if self.has_stopped:
             self._on_closed(self._writer)
             await self._finish_index()
-        await self._signing.finish(self._seconds_left() if self.has_stopped else 0.0)
+        if self.has_stopped:
+            await self._signing.finish(self._seconds_left())
+        else:
+            # A statement about an end that does not count would outlive it: a cluster may cut it.
+            self._signing.drop()
         self._indexing.close()
         # The process ends, so garbage collection is not needed.
         gc.freeze()

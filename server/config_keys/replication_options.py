@@ -6,11 +6,13 @@ Part of `server.config_keys.options`, which explains such tables. Must never kno
 from typing import Final
 
 from daybook.server.config_keys.kinds import (
+    GIB,
     NAME,
     PATH_OR_EMPTY,
     TEXTS,
     choice,
     duration,
+    size,
     text,
 )
 from daybook.server.config_keys.option import Option
@@ -70,6 +72,19 @@ REPLICATION: Final = (
         "How long a follower may owe an acknowledgement and still be in sync; it is again when it"
         ' has caught up. With `acks = "all"` events are confirmed without those that are not in'
         " sync; with others that is shown and logged.",
+    ),
+    Option(
+        "cut-max-bytes",
+        size(0, 1024 * 1024 * GIB),
+        "1GiB",
+        "How much disk the tails in the folder `cut` may take that no majority had: the oldest"
+        " leave first, and the newest stays; 0: no limit.",
+    ),
+    Option(
+        "cut-max-age",
+        duration(0),
+        30 * 86_400_000,
+        "How long such a tail is kept; 0: until somebody removes it.",
     ),
     Option(
         "arbiter",

@@ -57,7 +57,8 @@ class Place(msgspec.Struct, frozen=True):
 
 class ReplicationConfig(msgspec.Struct, frozen=True):
     """The section [replication], with the addresses of all nodes by name; durations in
-    milliseconds, paths absolute. Keys and files for etcd that were left empty are filled in."""
+    milliseconds, sizes in bytes, paths absolute. Keys and files for etcd that were left empty are
+    filled in."""
 
     cluster: str
     node: str
@@ -66,6 +67,8 @@ class ReplicationConfig(msgspec.Struct, frozen=True):
     acks: str
     lease: int
     lag_max: int
+    cut_max_bytes: int
+    cut_max_age: int
     arbiter: str
     endpoints: tuple[str, ...]
     prefix: str

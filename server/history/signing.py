@@ -105,7 +105,7 @@ class Signing:
         self._ending = [each for each in self._ending if each.poll() is None]
         config = self._config()
         if not config.signing_key:
-            self._drop()
+            self.drop()
             self._trouble = self._refused = self._key = ""
             return
         now = time.monotonic()
@@ -137,7 +137,7 @@ class Signing:
                 await asyncio.sleep(STEP_SECONDS)
             if process.poll() is None:
                 log.warning("the end of the journal was not signed and anchored in time")
-        self._drop()
+        self.drop()
 
     def status(self) -> dict[str, Any]:
         """For `daybook status`, health and metrics."""
@@ -217,7 +217,7 @@ class Signing:
                 return
             self._heard(answer)
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
         """End the notary without a word."""
         process, self._process = self._process, None
         self._asked_at = 0.0
@@ -233,7 +233,7 @@ class Signing:
         self._ending.append(process)
 
     def _ended(self, why: str) -> None:
-        self._drop()
+        self.drop()
         if not self._hub.stopping:
             self._in_trouble(f"the notary failed: {why}; it is started again")
 

@@ -89,6 +89,16 @@ CLUSTER: Final = (
         "silence_seconds", "silence_seconds",
         "How long ago the leader spoke to a follower; 0 if it leads, or never heard of one.",
     ),
+    _of_node(
+        "cut_tails", "cut_tails",
+        "Tails in the folder `cut` of this node: events that a cluster continued without.",
+    ),
+    _of_node("cut_bytes", "cut_bytes", "Disk that these tails take."),
+    _of_node(
+        "cut_removed_total", "cut_removed",
+        "Tails that left because of `cut-max-bytes` or `cut-max-age` since this node started.",
+        "counter",
+    ),
     _of_followers("joined", "joined", "1 if a follower gets the journal of this leader, 0 if not."),
     _of_followers(
         "in_sync", "in_sync",

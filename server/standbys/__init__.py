@@ -3,6 +3,8 @@
 Modules:
 
 - `arbiters`: The arbiter of a configuration.
+- `cut_tails`: Tails of journals that a cluster cut off: each is a data directory of its own for a
+  while.
 - `led`: The broker of a cluster: events count as durable when enough nodes have them (ADR 118).
 - `node_checks`: The faults that keep a node from working, as far as they can be seen before it
   starts.

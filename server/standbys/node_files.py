@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from daybook.journal.data_directory import BASE, CUT, JOURNAL
+from daybook.journal.data_directory import BASE, CUT, JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk, RealFile
 from daybook.journal.lock import DirectoryLock
 from daybook.paging.tables.layout import LAYOUT
@@ -20,6 +20,7 @@ from daybook.replication.standby_index import StandbyIndex
 from daybook.replication.standby_retention import StandbyRetention
 from daybook.server.configuration.config import Config
 from daybook.server.history.indexing import catalog_headers_of
+from daybook.server.standbys.cut_tails import CutTails, Limits
 
 
 class BaseDisk(RealDisk):
@@ -38,8 +39,9 @@ class NodeFiles:
         self.data: Final = Path(config.broker.data_directory)
         self.journal: Final = RealDisk(self.data / JOURNAL)
         self.base: Final = BaseDisk(self.data / BASE)
-        # A data directory of its own, so that commands about history read it.
-        self._kept: Final = RealDisk(self.data / CUT / JOURNAL)
+        assert config.replication is not None
+        limits = Limits(config.replication.cut_max_bytes, config.replication.cut_max_age * 1_000)
+        self.cut: Final = CutTails(self.data / CUT, limits, notice, _now)
         self._config: Final = config.journal
         self._notice: Final = notice
         self._lock: DirectoryLock | None = None
@@ -50,17 +52,20 @@ class NodeFiles:
         """Take the lock, and open the journal. Raises Locked, JournalError and OSError."""
         self._lock = take_lock(self.data, self.journal)
         try:
-            self._kept.create()
+            self.cut.create()
             files = ReplicaFiles(
-                self.journal, self._kept, LAYOUT, segment_bytes=self._config.segment_bytes,
+                self.journal, self.cut.kept, LAYOUT, segment_bytes=self._config.segment_bytes,
                 device_block_bytes=self._config.device_block_size, base=self.base,
-                quiet=self._quiet,
+                quiet=self._quiet, on_kept=self._keep_tail,
             )  # fmt: skip
         except BaseException:
             self._lock.release()
             raise
         self._begin_work()
         return files
+
+    def _keep_tail(self) -> None:
+        self.cut.keep(self.data / NOTARY)
 
     def follow(self, *, confirmed: int, first: int) -> None:
         """Let the index follow what is confirmed, and segments leave before an event."""

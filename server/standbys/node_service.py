@@ -46,6 +46,7 @@ from daybook.server.standbys.node_status import status_of
 
 FAILED: Final = 1
 LOOK_SECONDS: Final = 0.25
+TRIM_SECONDS: Final = 60.0
 STEP_SECONDS: Final = 0.02
 TAKE_OVER_US: Final = 15_000_000
 """How long the next leader may take until it leads, and this node follows it."""
@@ -236,7 +237,11 @@ class NodeService:
 
     async def _look(self) -> None:
         """Let the index and the segments follow those of the leader."""
+        trimmed = time.monotonic()
         while True:
+            if time.monotonic() - trimmed > TRIM_SECONDS:
+                trimmed = time.monotonic()
+                await asyncio.to_thread(self._files.cut.trim)
             following = self._runner.following
             # Confirmed events may be beyond those that this node has.
             confirmed = min(following.confirmed, self._runner.lsn)
@@ -246,7 +251,7 @@ class NodeService:
             self._notifier.tick(time.monotonic_ns() // 1000)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def hand_over(self, to: str) -> dict[str, Any]:
+    async def hand_over(self, to: str, by: str) -> dict[str, Any]:
         """Let another node lead; return which one does. Raises HandOverRefused, and HandOverFailed
         if this one leads again, or nobody does."""
         node, following = self._runner.node, self._runner.following
@@ -254,6 +259,7 @@ class NodeService:
         self._runner.hand_over(to)
         assert node.handing_over is not None
         to = node.handing_over.to
+        log.info("the lead is handed over", to=to, by=by or "command line")
         while node.role is Role.LEADING and node.epoch == epoch:
             await asyncio.sleep(STEP_SECONDS)
         if node.hand_over_trouble:
@@ -278,7 +284,11 @@ class NodeService:
 
     def status(self) -> dict[str, Any]:
         """Return what `daybook cluster status`, health, probes and metrics show."""
-        return status_of(self._config, self._runner, self._files.index)
+        found = status_of(self._config, self._runner, self._files.index)
+        cut = self._files.cut
+        return found | {
+            "cut_tails": cut.count, "cut_bytes": cut.bytes, "cut_removed": cut.removed,
+        }  # fmt: skip
 
 
 def command_line() -> list[str]:

@@ -30,9 +30,9 @@ class Asked(Protocol):
         """Return what is shown."""
         ...
 
-    async def hand_over(self, to: str) -> dict[str, Any]:
-        """Let another node lead, "" for the one that has most; return which one does. Raises
-        DaybookError."""
+    async def hand_over(self, to: str, by: str) -> dict[str, Any]:
+        """Let another node lead, "" for the one that has most; return which one does. `by` is the
+        user of a console that asks, "" for the command line. Raises DaybookError."""
         ...
 
 
@@ -87,11 +87,12 @@ class NodeSocket:
             return _refused("invalid", f"no request: {error}")
         if request == ASK:
             return _packed({"result": self._asked.status()})
-        to = request.get("to")
-        if request.get("do") != "lead" or request.keys() != {"do", "to"} or not isinstance(to, str):
+        to, by = request.get("to"), request.get("by", "")
+        is_lead = request.get("do") == "lead" and request.keys() <= {"do", "to", "by"}
+        if not is_lead or not isinstance(to, str) or not isinstance(by, str):
             return _refused("invalid", f"a node answers 'cluster' and 'lead' alone, not {request}")
         try:
-            return _packed({"result": await self._asked.hand_over(to)})
+            return _packed({"result": await self._asked.hand_over(to, by)})
         except DaybookError as error:
             return _refused("refused", str(error))
 

@@ -157,7 +157,10 @@ class Platter:
     def _rename(self, record: Record) -> None:
         if record.kind == RENAME:
             old, new, _ = record.data.decode().split("\0")
-            self.names[new] = self.names.pop(old)
+            # A folder takes its files along.
+            inside = [name for name in self.names if name == old or name.startswith(f"{old}/")]
+            for name in inside:
+                self.names[new + name.removeprefix(old)] = self.names.pop(name)
         elif record.kind == CREATE:
             self.names[record.data.decode()] = record.inode
         else:
@@ -171,5 +174,5 @@ class Platter:
             folder.mkdir(parents=True)
         for name, inode in self.names.items():
             path = self.folders[0].parent / name
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.files[inode].content)

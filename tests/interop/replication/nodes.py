@@ -88,7 +88,7 @@ class Nodes:
         self, folder: Path, names: Sequence[str] = NAMES, acks: str = "majority",
         journal: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """`journal` are lines of the section of this name."""
+        """`journal` are lines of the section of this name, with $NODE for that of the node."""
         ports = iter(free_ports(3 * len(names)))
         self.ports: Final = {name: next(ports) for name in names}
         self.probes: Final = {name: next(ports) for name in names}
@@ -130,7 +130,8 @@ class Nodes:
     ) -> str:
         ports = self.ports[name], self.probes[name]
         lines = _config(folder, name, nodes, ports, acks)
-        return "\n".join([*lines, "[journal]", *journal, ""])
+        own = [each.replace("$NODE", name) for each in journal]
+        return "\n".join([*lines, "[journal]", *own, ""])
 
 
 def _config(

@@ -88,6 +88,8 @@ class Standby(msgspec.Struct, frozen=True):
             cluster="daybook-drill", node=self.node, listen=nodes[self.node], nodes=nodes,
             acks=self.acks, lease=self.lease_ms,
             lag_max=given.lag_max if given is not None else LAG_MAX_MS,
+            cut_max_bytes=given.cut_max_bytes if given is not None else 0,
+            cut_max_age=given.cut_max_age if given is not None else 0,
             arbiter=ETCD if self.endpoints else LEASE_FILE, endpoints=self.endpoints,
             prefix="daybook-drill", login="", passcode_file="", path=self.path, certificate="",
             key="", authority="", etcd_certificate="", etcd_key="", etcd_authority="",

@@ -1,0 +1,39 @@
+"""A leader that is lost may have what no other node has: it is cut off, and kept for a while."""
+
+import subprocess
+from pathlib import Path
+
+from tests.interop.replication.nodes import FAILOVER_SECONDS, Client, running
+from tests.interop.replication.test_failover import all_follow, has_all
+from tests.support.process import JOURNAL, wait_for
+
+
+def test_a_tail_of_a_lost_leader_is_kept_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    with running(tmp_path) as cluster, Client(cluster) as client:
+        client.send(10)
+        wait_for(lambda: all_follow(cluster), "the followers", FAILOVER_SECONDS)
+        first = cluster.wait_for_leader()
+        others = [each for each in cluster.nodes.values() if each is not first]
+        for each in others:
+            each.kill()
+        before = first.status()["lsn"]
+        client.connected().send("SEND", b"lost", destination="/queue/q")
+        wait_for(lambda: first.status().get("lsn", 0) > before, "an event of its own")
+        first.kill()
+        client.lose()
+        for each in others:
+            each.start()
+        client.send(10)
+        cluster.wait_for_leader(other_than=first.name)
+        first.start()
+        wait_for(lambda: all_follow(cluster), "its return", FAILOVER_SECONDS)
+        (tail,) = [each for each in (first.data / "cut").iterdir() if each.name != "next"]
+        assert tail.name.endswith(f"-{before + 1}")
+        assert f"was cut off, and is kept in {tail}" in first.log.read_text()
+        status = first.status()
+        assert status["cut_tails"] == 1
+        assert status["cut_bytes"] > 0
+        said = subprocess.run([JOURNAL, "inspect", tail], capture_output=True, text=True)
+        assert said.returncode == 0, said
+        assert said.stdout.split()[0] == str(before + 1)
+        has_all(cluster, client)
