@@ -17,6 +17,7 @@ from daybook.console.console import Console
 from daybook.console.files import FILES
 from daybook.console.hosts import Hosts
 from daybook.console.pages import (
+    cluster,
     deaths,
     entering,
     forms,
@@ -82,6 +83,7 @@ def application(console: Console) -> "Guard":
                 deaths,
                 forms,
                 rights,
+                cluster,
                 stories,
                 past,
                 integrity,

@@ -13,7 +13,9 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +25,8 @@ from daybook.client.control import ControlError, ask, connect
 from daybook.client.remote import ask_remote, remote_at
 from daybook.client.standing_by import about_standby
 from daybook.console.console_config import Place
+from daybook.journal.confirmed import is_bounded
+from daybook.journal.data_directory import NODE_SOCKET
 
 Answer: TypeAlias = dict[str, Any]
 
@@ -71,6 +75,7 @@ class Broker:
         self.url: Final = place.url
         self._ca_file: Final = place.trusted_certificates
         self._threads: Final = ThreadPoolExecutor(THREADS, f"ask-{place.name}")
+        self.handed_over = ""
         self._waiting = 0
         self._kept: Final[OrderedDict[bytes, tuple[float, asyncio.Future[Answer]]]] = OrderedDict()
 
@@ -78,6 +83,16 @@ class Broker:
     def place(self) -> str:
         """Where it is, for people."""
         return self.url or str(self.directory)
+
+    @property
+    def is_node(self) -> bool:
+        """Whether the data directory is that of a node of a cluster, on this machine."""
+        return self.directory is not None and is_bounded(self.directory)
+
+    async def ask_node(self, request: Answer) -> Answer:
+        """Return what the node of the data directory answers, also while no broker runs. Raises
+        ControlError, and NotRunning if no node runs."""
+        return await self._do(partial(self._exchange_with_node, request))
 
     def options(self) -> tuple[str, ...]:
         """Return the options that name this broker on a command line."""
@@ -163,13 +178,15 @@ class Broker:
         return msgspec.structs.replace(identity, sees=told["sees"], manages=told["manages"])
 
     async def _send(self, identity: Identity, request: Answer, seconds: float) -> Answer:
+        return await self._do(partial(self._exchange, identity, request, seconds))
+
+    async def _do(self, work: Callable[[], Answer]) -> Answer:
+        """Do work in one of the threads. Raises ControlError."""
         if self._waiting >= WAITING_MAX:
             raise ControlError(BUSY)
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._exchange, identity, request, seconds
-            )
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._waiting -= 1
 
@@ -188,6 +205,14 @@ class Broker:
             raise NotRunning(
                 f"no broker runs on {self.directory}{': ' if standby else ''}{standby}"
             )
+        return answer
+
+    def _exchange_with_node(self, request: Answer) -> Answer:
+        """Send a request to the node; in a thread."""
+        assert self.directory is not None
+        answer = ask(self.directory, request, CHANGE_SECONDS, name=NODE_SOCKET)
+        if answer is None:
+            raise NotRunning(f"no node of a cluster runs on {self.directory}")
         return answer
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ EVERYBODY: Final = "everybody"
 SEES: Final = "sees all lists"
 MANAGES: Final = "manages"
 READS: Final = "sees the history"
+CLUSTER: Final = "sees the cluster"
 
 
 class Item(NamedTuple):
@@ -57,7 +58,14 @@ GROUPS: Final[tuple[tuple[str, tuple[Item, ...]], ...]] = (
             Item("rights", "Rights", MANAGES),
         ),
     ),
-    ("Broker", (Item("list/hosts", "Virtual hosts"), Item("list/acceptors", "Acceptors"))),
+    (
+        "Broker",
+        (
+            Item("list/hosts", "Virtual hosts"),
+            Item("list/acceptors", "Acceptors"),
+            Item("cluster", "Cluster", CLUSTER, is_of_moment=False),
+        ),
+    ),
     (
         "Other brokers",
         (Item("list/connectors", "Connectors"), Item("list/auto-links", "Auto-links")),

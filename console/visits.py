@@ -20,7 +20,7 @@ from daybook.client.control import ControlError
 from daybook.console.brokers import Answer, Broker, Identity, NotRunning
 from daybook.console.console import Console
 from daybook.console.console_config import AskerError, ConsoleError
-from daybook.console.menu import EVERYBODY, MANAGES, READS, SEES, groups_of
+from daybook.console.menu import CLUSTER, EVERYBODY, MANAGES, READS, SEES, groups_of
 from daybook.console.rendering import render
 from daybook.console.sessions import Session
 from daybook.times import parse_time
@@ -122,6 +122,7 @@ class Visit:
         rights = {
             EVERYBODY: True, SEES: sees_all or identity.sees,
             MANAGES: sees_all or identity.manages, READS: self.sees_history,
+            CLUSTER: self.broker.is_node and (identity.is_operator or identity.sees),
         }  # fmt: skip
         return {right for right, has_it in rights.items() if has_it}
 

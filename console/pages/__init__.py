@@ -2,6 +2,8 @@
 
 Modules:
 
+- `cluster`: The cluster of a broker: which node leads, how far the others are, and a clean
+  hand-over.
 - `deaths`: Dead letters: the messages of a queue in groups, by why, where and with whom they died.
 - `entering`: Logging in and out: by a login of the broker, by a token of a broker elsewhere, or by
   the link that `daybook console` printed for the operator.

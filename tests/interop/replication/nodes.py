@@ -86,9 +86,11 @@ class Nodes:
 
     def __init__(
         self, folder: Path, names: Sequence[str] = NAMES, acks: str = "majority",
-        journal: Sequence[str] = (),
+        journal: Sequence[str] = (), rules: str = "",
     ) -> None:  # fmt: skip
-        """`journal` are lines of the section of this name, with $NODE for that of the node."""
+        """`journal` are lines of the section of this name, with $NODE for that of the node; `rules`
+        are further sections."""
+        self._rules: Final = rules
         ports = iter(free_ports(3 * len(names)))
         self.ports: Final = {name: next(ports) for name in names}
         self.probes: Final = {name: next(ports) for name in names}
@@ -131,7 +133,7 @@ class Nodes:
         ports = self.ports[name], self.probes[name]
         lines = _config(folder, name, nodes, ports, acks)
         own = [each.replace("$NODE", name) for each in journal]
-        return "\n".join([*lines, "[journal]", *own, ""])
+        return "\n".join([*lines, "[journal]", *own, self._rules])
 
 
 def _config(

@@ -1,0 +1,89 @@
+"""The page Cluster: what the node says, for those who may see it, and a hand-over."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.interop.console.conftest import RULES
+from tests.interop.replication.nodes import FAILOVER_SECONDS, NAMES, running
+from tests.interop.replication.test_failover import all_follow
+from tests.support.console import Browser, ConsoleProcess
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+ROLES = {"ada": "operators", "rea": "readers", "nil": "others"}
+
+
+def give_users(folder: Path) -> None:
+    """Make the users of each node."""
+    for name in NAMES:
+        file = folder / name / "users.toml"
+        file.parent.mkdir()
+        for user, role in ROLES.items():
+            command = [DAYBOOK, "user", "add", user, "--users-file", str(file), "--role", role]
+            words = [*command, "--passcode-stdin"]
+            subprocess.run(words, input=f"{user}\n", text=True, check=True, capture_output=True)
+
+
+def test_the_cluster_is_shown_and_its_lead_handed_over(tmp_path: Path) -> None:
+    give_users(tmp_path)
+    with running(tmp_path, rules=RULES) as cluster:
+        wait_for(lambda: all_follow(cluster), "the followers", FAILOVER_SECONDS)
+        first = cluster.wait_for_leader()
+        to = next(name for name in NAMES if name != first.name)
+        (beside := tmp_path / "beside").mkdir()
+        with ConsoleProcess(beside, "--data", str(first.data)) as console:
+            page = f"/b/{first.name}/cluster"
+            reader = Browser(console)
+            reader.log_in("rea", "rea")
+            shown = reader.get(page)
+            assert shown.status == 200, shown.words
+            assert f"{first.name} leads, and this node has no problem" in shown.words
+            assert f"daybook cluster status --data {first.data}" in shown.words
+            assert all(f"<td>{name}</td>" in shown.text for name in NAMES)
+            assert shown.text.count("<td>following</td>") == len(NAMES) - 1
+            assert f'href="{page}"' in reader.get(f"/b/{first.name}").text
+            # One who may only look is offered no hand-over, and gets none.
+            assert "Let it lead" not in shown.text
+            token = reader.get(f"/b/{first.name}").text.partition('name="csrf" value="')[2]
+            asked = {"csrf": token.partition('"')[0], "to": to, "confirmed": "yes"}
+            refused = reader.post(f"{page}/lead", asked)
+            assert refused.status == 403
+            assert "'rea' may not hand the lead over; that needs the permission" in refused.words
+            nobody = Browser(console)
+            nobody.log_in("nil", "nil")
+            assert nobody.get(page).status == 403
+            assert page not in nobody.get(f"/b/{first.name}").text
+
+            chief = Browser(console)
+            chief.log_in("ada", "ada")
+            shown = chief.submit(chief.get(page), to="nowhere")
+            assert shown.status == 400
+            assert "'nowhere' does not follow now; the nodes that do are: " in shown.words
+            confirm = chief.submit(chief.get(page), to=to)
+            assert f"Let '{to}' lead" in confirm.words
+            done = chief.submit(confirm)
+            assert "The lead is being handed over" in done.words
+            assert cluster.wait_for_leader(other_than=first.name).name == to
+            assert '"by": "ada"' in first.log.read_text()
+            # The node answers while no broker runs here, and says who leads.
+            operator = Browser(console)
+            operator.get(console.link)
+            wait_for(
+                lambda: f"the lead was handed over to '{to}'" in operator.get(page).words,
+                "the outcome", FAILOVER_SECONDS,
+            )  # fmt: skip
+            assert "Let it lead" not in operator.get(page).text
+
+
+def test_a_broker_without_standbys_has_no_such_page(
+    broker: BrokerProcess, console: ConsoleProcess
+) -> None:
+    browser = Browser(console)
+    browser.log_in("ada", "ada")
+    assert "/b/data/cluster" not in browser.get("/b/data").text
+    shown = browser.get("/b/data/cluster")
+    assert shown.status == 404
+    assert "data is not a node of a cluster on this machine" in shown.words
