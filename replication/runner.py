@@ -144,7 +144,8 @@ class Status(NamedTuple):
     """What a node says of itself. `lag` is how far it is behind the leader as of its last beat, and
     `silence` how many microseconds ago that came; `waiting` is what waits for disks of followers.
     `lease` is for how many microseconds it may still lead, `leads` how often it began to, `why` the
-    last reason why it does not; `in_sync` is known while it leads."""
+    last reason why it does not; `in_sync` is known while it leads, and `strays` says which nodes
+    ask another arbiter."""
 
     role: Role
     epoch: int
@@ -160,6 +161,7 @@ class Status(NamedTuple):
     arbiter_trouble: str
     in_sync: dict[str, InSyncState]
     why: str
+    strays: list[str]
 
 
 class Turns:
@@ -823,6 +825,7 @@ class Runner:
             self._arbiter_trouble,
             self._in_sync(now),
             node.trouble,
+            [why for why, _ in self._strays.values()],
         )
 
     def _in_sync(self, now: int) -> dict[str, InSyncState]:

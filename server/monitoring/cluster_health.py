@@ -24,6 +24,8 @@ def cluster_troubles(status: Mapping[str, Any]) -> list[str]:
     found = []
     if status["arbiter_trouble"]:
         found.append(f"the arbiter does not answer: {status['arbiter_trouble']}")
+    if status["role"] != LEADING:
+        found += status["strays"]
     if status["role"] == LEADING:
         found += _of_leader(status)
     elif not status["leader"]:

@@ -284,11 +284,7 @@ class NodeService:
 
     def status(self) -> dict[str, Any]:
         """Return what `daybook cluster status`, health, probes and metrics show."""
-        found = status_of(self._config, self._runner, self._files.index)
-        cut = self._files.cut
-        return found | {
-            "cut_tails": cut.count, "cut_bytes": cut.bytes, "cut_removed": cut.removed,
-        }  # fmt: skip
+        return status_of(self._config, self._runner, self._files.index, self._files.cut)
 
 
 def command_line() -> list[str]:

@@ -11,13 +11,14 @@ from daybook.replication.node import Role
 from daybook.replication.runner import Follower, Runner, Status
 from daybook.replication.standby_index import StandbyIndex
 from daybook.server.configuration.replication_config import ReplicationConfig
+from daybook.server.standbys.cut_tails import CutTails
 
 US_PER_S: Final = 1_000_000
 US_PER_MS: Final = 1_000
 
 
 def status_of(
-    config: ReplicationConfig, runner: Runner, index: StandbyIndex | None
+    config: ReplicationConfig, runner: Runner, index: StandbyIndex | None, cut: CutTails
 ) -> dict[str, Any]:
     """Return the state of a node. Raises OSError."""
     found, broker = runner.status(), runner.broker
@@ -39,8 +40,12 @@ def status_of(
         "why": found.why,
         "arbiter": config.arbiter,
         "arbiter_trouble": found.arbiter_trouble,
+        "strays": found.strays,
         "indexed_lsn": index.indexed if index is not None else None,
         "index_trouble": index.trouble if index is not None else "",
+        "cut_tails": cut.count,
+        "cut_bytes": cut.bytes,
+        "cut_removed": cut.removed,
         "broker_pid": broker.pid if broker is not None else None,
         "warm_broker_pid": runner.warm.pid if runner.warm.is_prepared else None,
         "nodes": [

@@ -111,7 +111,7 @@ def _show(answer: dict[str, Any]) -> None:
     rows = [
         (heading(key), str(value))
         for key, value in answer.items()
-        if key != "nodes" and value not in ("", None)
+        if key != "nodes" and value not in ("", None, [])
     ]
     show_table(("", "cluster"), rows)
     click.echo("")

@@ -14,6 +14,7 @@ def a_follower(**more: Any) -> dict[str, Any]:
         "acks": "majority", "lsn": 90, "confirmed_lsn": 100, "lag_events": 10, "lag_bytes": 2000,
         "lag_seconds": 0.5, "silence_seconds": 0.2, "waiting_events": 0, "waiting_bytes": 0,
         "waiting_seconds": 0.0, "lease_seconds": 0.0, "leads": 1, "arbiter_trouble": "",
+        "cut_tails": 0, "cut_bytes": 0, "cut_removed": 0, "strays": [],
         "index_trouble": "", "why": "", "nodes": [other("b"), other("c")],
     }  # fmt: skip
     return status | more
@@ -63,6 +64,9 @@ def test_each_trouble_is_a_sentence_with_who_and_how_much() -> None:
     ]
     slow = joined("c", in_sync=False, in_sync_seconds=12.3)
     assert cluster_troubles(a_leader(nodes=[slow])) == ["'c' is not in sync, for 12 s"]
+    assert cluster_troubles(a_follower(strays=["'c' asks another arbiter"])) == [
+        "'c' asks another arbiter"
+    ]
     assert cluster_troubles(a_follower(leader="", arbiter_trouble="no answer")) == [
         "the arbiter does not answer: no answer",
         "no node leads: enough nodes, and the arbiter, must be there",
