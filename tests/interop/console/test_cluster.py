@@ -1,4 +1,4 @@
-"""The page Cluster: what the node says, for those who may see it, and a hand-over."""
+"""The page Cluster shows what the node answers to users with the right, and hands over the lead."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The end of a broker: what is signed when its stop counts, and when it does not."""
+"""The end of a broker is signed if its stop counts, and not otherwise."""
 
 import asyncio
 import os
