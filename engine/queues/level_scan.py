@@ -6,6 +6,7 @@ the reader.
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable
 from heapq import merge
 from itertools import islice
 from typing import Final
@@ -21,7 +22,6 @@ SCAN_ENTRIES: Final = 500
 """How many entries are read at a time at most."""
 FEW: Final = 64
 """So few entries are fetched one by one from the middle of a line."""
-FIRST_ALONE: Final = Window(1, with_content=False)
 _LEVELS: Final = tuple(
     tuple(number for number in range(PRIORITIES) if bits & 1 << number)
     for bits in range(1 << PRIORITIES)
@@ -73,12 +73,28 @@ def oldest_ready(queue: Queue) -> int:
     known = oldest_known(queue)
     if known is not None:
         return known
-    firsts = [
-        _first_of(queue, number, level)
-        for number, level in enumerate(queue.levels[:PRIORITIES])
-        if level is not None
-    ]
+    ask_for_oldest([queue])
+    firsts = [_first_of(level) for level in queue.levels[:PRIORITIES] if level is not None]
     return min(filter(None, firsts), default=0)
+
+
+def ask_for_oldest(queues: Iterable[Queue]) -> None:
+    """Ask the store, once for all of these queues, for the entries that `oldest_known` lacks.
+    Raises StoreError."""
+    unknown = [
+        (queue, number, level.paged)
+        for queue in queues
+        for number in _LEVELS[queue.occupied % len(_LEVELS)]
+        if (level := queue.levels[number]) is not None and level.paged is not None
+        and level.paged.count and not level.paged.first and level.first() is None
+    ]  # fmt: skip
+    if not unknown:
+        return
+    store = unknown[0][0].store
+    assert store is not None
+    firsts = store.firsts([(queue, number, paged.after) for queue, number, paged in unknown])
+    for (_, _, paged), first in zip(unknown, firsts, strict=True):
+        paged.first = first if first <= paged.until else 0
 
 
 def oldest_known(queue: Queue) -> int | None:
@@ -104,14 +120,15 @@ def oldest_known(queue: Queue) -> int | None:
         elif paged.count and not paged.islands:
             found = paged.first
         else:
-            found = _first_of(queue, number, level)
+            found = _first_of(level)
         if found and (not oldest or found < oldest):
             oldest = found
     return oldest
 
 
-def _first_of(queue: Queue, number: int, level: Level) -> int:
-    """Return the first ready entry of a level, 0 if it has none."""
+def _first_of(level: Level) -> int:
+    """Return the first ready entry of a level, 0 if it has none; of what only the store has, the
+    one that is known."""
     first = level.first()
     if first is not None:
         return first.position
@@ -120,16 +137,9 @@ def _first_of(queue: Queue, number: int, level: Level) -> int:
         return 0
     firsts = [each.position for each in paged.islands if each.state == READY]
     if paged.count:
-        firsts.append(paged.first or _first_stored(queue, number, paged))
+        firsts.append(paged.first)
     firsts = firsts or [each.position for each in islice(level.end.ready(), 1)]
     return min(filter(None, firsts), default=0)
-
-
-def _first_stored(queue: Queue, number: int, paged: PagedRange) -> int:
-    assert queue.store is not None
-    found = queue.store.load(queue, number, paged.after, FIRST_ALONE).entries
-    paged.first = found[0].position if found and found[0].position <= paged.until else 0
-    return paged.first
 
 
 def _in_run(run: Run, position: int, most: int) -> list[Entry]:

@@ -12,7 +12,7 @@ is chosen where several are bound.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -85,6 +85,11 @@ class Store(Protocol):
         As many as the window allows, but at least one, with content if the window says so; if there
         are no more, `reached` is PAST_ALL.
         """
+        ...
+
+    def firsts(self, wanted: "Sequence[tuple[Queue, int, int]]") -> list[int]:
+        """Return the id of the next entry of each of these levels above an id, 0 where there is
+        none: of many levels at once. Raises StoreError."""
         ...
 
     def pass_over(self, queue: "Queue", level: int, after: int, most: int) -> tuple[int, int]:

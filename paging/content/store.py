@@ -9,7 +9,7 @@ the remedy. Must never know the writer of the index, or when entries leave memor
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final, cast
@@ -43,7 +43,7 @@ from daybook.paging.content.clusters import ClusterReader
 from daybook.paging.content.content import CACHE_BYTES, Content, ContentReader, DecodedCache
 from daybook.paging.tables import annotations
 from daybook.paging.tables.carried_content import located
-from daybook.paging.tables.checked import IndexDamaged, Transaction
+from daybook.paging.tables.checked import Cursor, IndexDamaged, Transaction
 from daybook.paging.tables.last_values import last_value
 from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.loading import load_state
@@ -85,6 +85,7 @@ SEEK_TOUCH_BYTES: Final = 64 * 1024
 """The memory that a seek adds: the kernel also maps the surrounding pages."""
 SUM_PAGES: Final = 256
 """How many pages are summed in one view."""
+ALONE: Final = Window(1, with_content=False)
 DUE_PER_PAGE: Final = 64
 """How many keys of timers a page of LMDB has, approximately."""
 
@@ -184,6 +185,30 @@ class IndexStore:
             carried = located(self._tables, txn, ids)
         contents = self._contents(queue.id, ids, carried)
         return Loaded(self._entries(rows, ids, priority, contents, noted), reached)
+
+    def firsts(self, wanted: Sequence[tuple[Queue, int, int]]) -> list[int]:
+        """Return the id of the next entry of each level above an id, 0 where there is none."""
+        found: list[int] = []
+        with self._reading() as txn:
+            cursor = txn.cursor(self._tables.db(PAGES))
+            for queue, level, after in wanted:
+                # After a start that is all of them: no page has to be read for it.
+                first = self._first_key(cursor, queue, level) if not after else 0
+                if not first:
+                    rows, _ = self._next_rows(txn, queue, level, after, ALONE)
+                    first = int(rows.message[0]) if len(rows.message) else 0
+                found.append(first)
+        return found
+
+    def _first_key(self, cursor: Cursor, queue: Queue, level: int) -> int:
+        """Return the first entry of a level if the key of its first page says it, else 0."""
+        self._touched += SEEK_TOUCH_BYTES
+        prefix = level_prefix(queue.id, level)
+        if queue.transients_from or not cursor.set_range(prefix):
+            return 0
+        key = cursor.key()
+        first: int = PAGE_KEY.unpack(key)[2] if key.startswith(prefix) else 0
+        return 0 if first in queue.gone or first in queue.entries else first
 
     def pass_over(self, queue: Queue, level: int, after: int, most: int) -> tuple[int, int]:
         """Count the next entries of a level with ids above `after`; return how many there are, and

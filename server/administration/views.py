@@ -5,6 +5,7 @@ bounded. Views of many objects work in slices (`server.process.slices`); objects
 slices are left out. This module must never know where the state comes from, nor its callers.
 """
 
+import contextlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -26,7 +27,7 @@ from daybook.engine.names.names import host_and_name, plain
 from daybook.engine.queues.consumer import Consumer, as_consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.groups import Grouping
-from daybook.engine.queues.level_scan import entry_of, oldest_known, oldest_ready
+from daybook.engine.queues.level_scan import ask_for_oldest, entry_of, oldest_known, oldest_ready
 from daybook.engine.queues.queue import PAST_ALL, Address, Queue, StoreError
 from daybook.engine.refusals import Code, Refusal, no_address
 from daybook.engine.routing.duplicates import remembered
@@ -64,7 +65,7 @@ PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 
 OLDEST: Final = "oldest_ready"
 """The column with the ready message of a queue that entered it first."""
-ASKED_AT_ONCE: Final = 20
+ASKED_AT_ONCE: Final = 100
 """For how many queues the store is asked in a slice which message of each is the oldest."""
 
 _name_of: Final = attrgetter("name")
@@ -277,8 +278,11 @@ def _ages(queues: list[Queue]) -> Slices[list[int]]:
         yield SLICE
         asking = [place for place, oldest in enumerate(known) if oldest is None]
         for begin in range(0, len(asking), ASKED_AT_ONCE):
-            for place in asking[begin : begin + ASKED_AT_ONCE]:
-                known[place] = oldest_of(some[place])
+            places = asking[begin : begin + ASKED_AT_ONCE]
+            for place, oldest in zip(
+                places, oldest_of_each([some[each] for each in places]), strict=True
+            ):
+                known[place] = oldest
             yield SLICE
         ages += [PAST_ALL - oldest if oldest else 0 for oldest in known]
     return ages
@@ -287,6 +291,14 @@ def _ages(queues: list[Queue]) -> Slices[list[int]]:
 def _age(oldest: int) -> int:
     """Return a number that is the larger the older a message is, 0 for none."""
     return PAST_ALL - oldest if oldest else 0
+
+
+def oldest_of_each(queues: list[Queue]) -> list[int]:
+    """Return what `oldest_of` does, of many queues at once."""
+    # Where one of them cannot be read, each is asked for alone.
+    with contextlib.suppress(StoreError):
+        ask_for_oldest(queues)
+    return list(map(oldest_of, queues))
 
 
 def oldest_of(queue: Queue) -> int:

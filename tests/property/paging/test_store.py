@@ -6,6 +6,7 @@ in the plainest way, in pages of any size.
 """
 
 import random
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.entry import READY, Entry
+from daybook.engine.queues.level_scan import oldest_ready
 from daybook.engine.queues.queue import PAST_ALL, Due, Loaded, Queue
 from daybook.engine.queues.window import Window
 from daybook.engine.state.digest import digest
@@ -78,6 +80,11 @@ class CheckedStore(MemoryStore):
         assert found.reached in (right.reached, *[e.message.id for e in found.entries[-1:]])
         return found
 
+    def firsts(self, wanted: Sequence[tuple[Queue, int, int]]) -> list[int]:
+        found = self.index.firsts(wanted)
+        assert found == super().firsts(wanted)
+        return found
+
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         found = self.index.find(queue, message_id)
         assert known(found) == known(super().find(queue, message_id))
@@ -139,6 +146,8 @@ def test_paging_by_an_index_is_invisible(
         def consistent() -> None:
             assert check(paged.state) == []
             assert digest(paged.state) == digest(fold(paged.journal))
+            for queue in paged.state.queues.values():
+                oldest_ready(queue)
 
         play(paged, scenario, consistent)
         assert paged.journal == whole.journal
@@ -194,5 +203,6 @@ def walk(store: CheckedStore, queue: Queue, priority: int, window: Window) -> No
     """Load a level from its beginning to its end."""
     after = 0
     while after < PAST_ALL:
+        store.firsts([(queue, priority, after), (queue, priority, 0)])
         loaded = store.load(queue, priority, after, window)
         after = loaded.reached

@@ -71,6 +71,12 @@ class MemoryStore:
             self.fill([entry.message for entry in entries])
         return Loaded(entries, reached)
 
+    def firsts(self, wanted: Sequence[tuple[Queue, int, int]]) -> list[int]:
+        """Return the next entry of each level: see `engine.queues.queue.Store`."""
+        alone = Window(1, with_content=False)
+        found = [self.load(*each, alone).entries for each in wanted]
+        return [entries[0].message.id if entries else 0 for entries in found]
+
     def pass_over(self, queue: Queue, level: int, after: int, most: int) -> tuple[int, int]:
         """Count the next entries of a level: see `engine.queues.queue.Store`."""
         bare = Window(most, 1 << 62, with_content=False)

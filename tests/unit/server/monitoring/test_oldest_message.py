@@ -84,28 +84,30 @@ def test_a_tick_looks_at_few_of_many() -> None:
 def test_the_store_is_asked_for_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     world = filled(20)
     state = as_started(world)
-    monkeypatch.setattr(oldest_message, "ASKED", 5)
+    monkeypatch.setattr(oldest_message, "AT_ONCE", 5)
+    monkeypatch.setattr(oldest_message, "LOOKED_AT", 5)
     monkeypatch.setattr(oldest_message, "TICK_SECONDS", 60.0)
     watch = OldestMessage()
     asked = []
-    load = MemoryStore.load
+    firsts = MemoryStore.firsts
 
-    def loading(*arguments: Any) -> Any:
-        asked.append(arguments)
-        return load(*arguments)
+    def asking(store: MemoryStore, wanted: Any) -> Any:
+        asked.append(len(wanted))
+        return firsts(store, wanted)
 
-    monkeypatch.setattr(MemoryStore, "load", loading)
+    monkeypatch.setattr(MemoryStore, "firsts", asking)
     for tick in range(1, 5):
         watch.look(state)
-        assert len(asked) == 5 * tick
+        assert asked == [5] * tick
     for _ in range(3):
         watch.look(state)
-    assert len(asked) == 20
+    assert asked == [5] * 4
     assert watch.status(0)["oldest_ready_queue"] == "q00019"
 
 
 def test_a_slow_store_ends_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     state = as_started(filled(3))
+    monkeypatch.setattr(oldest_message, "AT_ONCE", 1)
     monkeypatch.setattr(oldest_message, "TICK_SECONDS", -1.0)
     watch = OldestMessage()
     watch.look(state)
