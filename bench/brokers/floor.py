@@ -6,12 +6,16 @@ without them cannot deliver, and it keeps the one promise that costs: a RECEIPT 
 after the fdatasync of the block that holds the message. Its rate is about the limit of one Python
 process on the machine, and a broker with features is measured as a fraction of it.
 
+With a follower each block is also written and synced by a second process, to which it goes over TCP
+before it is synced here: the least that synchronous replication may cost.
+
 Fault model: none. An error of the disk ends the process.
 """
 
 import asyncio
 import os
 import signal
+import socket
 import struct
 import sys
 import tempfile
@@ -24,21 +28,80 @@ import click
 import uvloop
 
 _MESSAGE_HEADER: Final = struct.Struct("<QI")
+_LENGTH: Final = struct.Struct("<Q")
 _PREALLOCATED_BYTES: Final = 64 << 20
 _SWITCH_INTERVAL_S: Final = 0.0005
 
 Output = list[tuple[asyncio.Transport, list[bytes]]]
 
 
-class Commit:
-    """Writes one block at a time on a thread: while one is synced, the next one fills."""
+class Blocks:
+    """A file of blocks, each on disk when it was written."""
 
-    def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
-        """Create the file at `path` with its first bytes reserved."""
-        self._loop = loop
+    def __init__(self, path: Path) -> None:
+        """Create the file."""
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         self._reserved = 0
         self._offset = 0
+
+    def write(self, block: bytes) -> None:
+        """Write and sync a block."""
+        self._reserve(len(block))
+        os.pwrite(self._descriptor, block, self._offset)
+        os.fdatasync(self._descriptor)
+        self._offset += len(block)
+
+    def _reserve(self, size: int) -> None:
+        """Write zeros ahead, so that a sync of a block has no file size or extents to commit."""
+        while self._offset + size > self._reserved:
+            zeros = bytes(1 << 20)
+            for at in range(0, _PREALLOCATED_BYTES, len(zeros)):
+                os.pwrite(self._descriptor, zeros, self._reserved + at)
+            os.fsync(self._descriptor)
+            self._reserved += _PREALLOCATED_BYTES
+
+
+class Follower:
+    """A second process with a file of its own, at the other end of a connection."""
+
+    def __init__(self, path: Path) -> None:
+        """Fork it; it ends with the connection."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            if not os.fork():
+                with socket.create_connection(server.getsockname()) as leader:
+                    _follow(leader, Blocks(path))
+                os._exit(0)
+            self._socket, _ = server.accept()
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, block: bytes) -> None:
+        """Send a block."""
+        self._socket.sendall(_LENGTH.pack(len(block)) + block)
+
+    def await_answer(self) -> None:
+        """Wait until the block is on disk there."""
+        if not self._socket.recv(1):
+            raise OSError("the follower has ended")
+
+
+def _follow(leader: socket.socket, blocks: Blocks) -> None:
+    leader.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with leader.makefile("rb") as reader:
+        while header := reader.read(_LENGTH.size):
+            blocks.write(reader.read(*_LENGTH.unpack(header)))
+            leader.send(b"1")
+
+
+class Commit:
+    """Writes one block at a time on a thread: while one is synced, the next one fills."""
+
+    def __init__(
+        self, path: Path, loop: asyncio.AbstractEventLoop, follower: Follower | None
+    ) -> None:
+        """Create the file at `path`; with a follower a block counts when that has it, too."""
+        self._loop = loop
+        self._file = Blocks(path)
+        self._follower = follower
         self._number = 0
         self._blocks: deque[tuple[list[bytes], Output]] = deque()
         self._wake = threading.Semaphore(0)
@@ -79,20 +142,12 @@ class Commit:
             parts, output = self._blocks.popleft()
             if parts:
                 block = b"".join(parts)
-                self._reserve(len(block))
-                os.pwrite(self._descriptor, block, self._offset)
-                os.fdatasync(self._descriptor)
-                self._offset += len(block)
+                if self._follower is not None:
+                    self._follower.send(block)
+                self._file.write(block)
+                if self._follower is not None:
+                    self._follower.await_answer()
             self._loop.call_soon_threadsafe(self._durable, output)
-
-    def _reserve(self, size: int) -> None:
-        """Write zeros ahead, so that a sync of a block has no file size or extents to commit."""
-        while self._offset + size > self._reserved:
-            zeros = bytes(1 << 20)
-            for at in range(0, _PREALLOCATED_BYTES, len(zeros)):
-                os.pwrite(self._descriptor, zeros, self._reserved + at)
-            os.fsync(self._descriptor)
-            self._reserved += _PREALLOCATED_BYTES
 
     def _durable(self, output: "Output") -> None:
         self._busy = False
@@ -142,9 +197,9 @@ class Topic(Queue):
 class Floor:
     """The queues and the commit that all connections share."""
 
-    def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
-        """Create a floor that writes to the new file `path`."""
-        self.commit = Commit(path, loop)
+    def __init__(self, commit: Commit) -> None:
+        """Create a floor without queues."""
+        self.commit = commit
         self.queues: dict[bytes, Queue] = {}
 
     def queue(self, name: bytes) -> Queue:
@@ -258,9 +313,9 @@ class Connection(asyncio.Protocol):
         )
 
 
-async def _serve(port: int, path: Path) -> None:
+async def _serve(port: int, path: Path, follower: Follower | None) -> None:
     loop = asyncio.get_running_loop()
-    floor = Floor(path, loop)
+    floor = Floor(Commit(path, loop, follower))
     server = await loop.create_server(lambda: Connection(floor), "127.0.0.1", port)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -277,7 +332,8 @@ async def _serve(port: int, path: Path) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory for the block file; a temporary one without it.",
 )
-def main(port: int, data: Path | None) -> None:
+@click.option("--follower", is_flag=True, help="Have a second process write each block, too.")
+def main(port: int, data: Path | None, *, follower: bool) -> None:
     """Serve the floor until SIGTERM; prints `ready` when it accepts connections."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with tempfile.TemporaryDirectory(prefix="floor-") as temporary:
@@ -286,7 +342,9 @@ def main(port: int, data: Path | None) -> None:
         path = directory / "blocks"
         if path.exists():
             raise click.ClickException(f"{path} exists; the floor starts with a fresh directory")
-        uvloop.run(_serve(port, path))
+        # Before there are threads.
+        second = Follower(directory / "blocks-of-follower") if follower else None
+        uvloop.run(_serve(port, path, second))
 
 
 if __name__ == "__main__":

@@ -24,10 +24,13 @@ _ROOT: Final = Path(__file__).absolute().parents[2]
 
 
 class FloorTarget:
-    """`bench.brokers.floor`: the limit to close in on."""
+    """`bench.brokers.floor`: the limit to close in on; with a follower that of replication."""
 
-    name = "floor"
     note = ""
+
+    def __init__(self, name: str) -> None:
+        """Start nothing yet."""
+        self.name = name
 
     def missing(self) -> str:
         """The floor is always there."""
@@ -38,6 +41,8 @@ class FloorTarget:
         port = free_port()
         command = [sys.executable, "-m", "bench.brokers.floor", "--port", str(port)]
         command += ["--data", str(directory / "data")]
+        if self.name == FLOOR_FOLLOWER:
+            command.append("--follower")
         running = Running(self.name, [command], directory, {"PYTHONPATH": str(_ROOT)})
         running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")
         return running
@@ -200,8 +205,10 @@ ROUTING: Final = (DIRECT, WAYPOINT, SHARDED, LINK_ROUTE, BRIDGE)
 """Ways over AMQP, of one Daybook; the last three have a second one behind it."""
 CLUSTERS: Final = {"daybook-follower": (2, "one"), "daybook-majority": (3, "majority")}
 """Nodes and acks of each cluster on this machine."""
+FLOOR_FOLLOWER: Final = "floor-follower"
+FLOORS: Final = ("floor", FLOOR_FOLLOWER)
 TARGETS: Final = (
-    "floor",
+    *FLOORS,
     "daybook",
     "daybook-nopersist",
     DAYBOOK_AMQP,
@@ -230,8 +237,10 @@ def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
     """Return the target called `name`; `settings` and `python` are for those of Daybook."""
     broker, _, variant = name.partition("-")
     protocol = AMQP if variant == AMQP or name in (*ROUTING, ARTEMIS_BRIDGE) else STOMP
-    if name in ("floor", "activemq"):
-        return FloorTarget() if name == "floor" else ActivemqTarget()
+    if name == "activemq":
+        return ActivemqTarget()
+    if name in FLOORS:
+        return FloorTarget(name)
     if name in CLUSTERS:
         return cluster(name, settings, python)
     if broker == "daybook":

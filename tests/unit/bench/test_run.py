@@ -146,7 +146,7 @@ def test_what_runs_on_java_is_warmed_up_longer(
 
     monkeypatch.setattr(run, "measure", measure)
     monkeypatch.setattr(
-        run, "target", lambda name, *_: Peer() if name == "artemis" else FloorTarget()
+        run, "target", lambda name, *_: Peer() if name == "artemis" else FloorTarget("floor")
     )
     code, output = invoke(
         *("--targets", "floor,artemis", "--modes", "send", "--runs", "1", "--messages", "1000"),
