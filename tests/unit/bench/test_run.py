@@ -141,13 +141,8 @@ def test_what_runs_on_java_is_warmed_up_longer(
         warmed.append(plan.messages)
         return measurement.measure(mode, running, queue, plan, *beside)
 
-    class Peer(FloorTarget):
-        name = "artemis"
-
     monkeypatch.setattr(run, "measure", measure)
-    monkeypatch.setattr(
-        run, "target", lambda name, *_: Peer() if name == "artemis" else FloorTarget("floor")
-    )
+    monkeypatch.setattr(run, "target", lambda name, *_: FloorTarget(name))
     code, output = invoke(
         *("--targets", "floor,artemis", "--modes", "send", "--runs", "1", "--messages", "1000"),
         *("--warm-up", "300", "--java-warm-up", "12000", "--peer-messages", "2000"),
@@ -287,7 +282,7 @@ def test_what_is_not_installed_is_left_out_and_named(
     ("arguments", "said"),
     [
         (("--modes", "pipe,fast"), "'fast' is not one of send, pipe, pipe-4, drain, roundtrip"),
-        (("--targets", "kafka"), "'kafka' is not one of floor, daybook"),
+        (("--targets", "kafka"), "'kafka' is not one of floor, floor-follower"),
         (("--targets", ","), "give at least one of floor"),
         (("--busy", "0,two"), "'two' is not a number from 0 to 64"),
         (("--busy", "-1"), "'-1' is not a number from 0 to 64"),
