@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -93,20 +92,17 @@ class ArtemisTarget:
         )  # fmt: skip
         running.wait_until_ready(endpoint, None)
         if self._is_replicated:
-            self._await(running, lambda: running.has_said(_SYNCHRONIZED), "the backup follows")
-        if self._bridged:
-            there = self.ports["there"]
-            self._await(running, lambda: running.accepts(there), "the other broker is there")
+            self._await_backup(running)
         self._describe(running)
         return running
 
-    def _await(self, running: Running, is_so: Callable[[], bool], what: str) -> None:
-        """Wait until something about the second broker is so."""
+    def _await_backup(self, running: Running) -> None:
+        """Wait until the backup has everything, which it says itself."""
         deadline = time.monotonic() + _CREATE_S
-        while not is_so():
+        while not running.has_said(_SYNCHRONIZED):
             if time.monotonic() > deadline:
                 running.stop()
-                raise TargetError(f"{self.name}: not even after {_CREATE_S:g} s {what}")
+                raise TargetError(f"{self.name}: the backup does not follow after {_CREATE_S:g} s")
             time.sleep(_POLL_S)
 
     def _cluster_options(self, name: str) -> list[str]:

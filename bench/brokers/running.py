@@ -89,17 +89,18 @@ class Running:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     def wait_until_ready(self, endpoint: Endpoint, line: bytes | None) -> None:
-        """Wait until the broker accepts and, if asked for, has printed its `line`."""
+        """Wait until the broker, with one where messages are received, accepts and, if asked for,
+        has printed its `line`."""
         try:
-            self._wait(endpoint.port, line)
+            self._wait({endpoint.port, endpoint.receiving.port}, line)
         except BaseException:  # Whatever ends the waiting, an interrupt too, ends the broker.
             self.stop()
             raise
         self.endpoint = endpoint
 
-    def _wait(self, port: int, line: bytes | None) -> None:
+    def _wait(self, ports: set[int], line: bytes | None) -> None:
         deadline = time.monotonic() + _READY_S
-        while not (line is None or self.printed(line)) or not self.accepts(port):
+        while not (line is None or self.printed(line)) or not all(map(self.accepts, ports)):
             code = self._processes[-1].poll()
             if code is not None or time.monotonic() > deadline:
                 why = f"exited with {code}" if code is not None else f"was silent for {_READY_S} s"
