@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from daybook.replication.arbiters.arbiter import ArbiterFault
+from daybook.replication.arbiters.arbiter import ArbiterFault, Claim
 from daybook.replication.arbiters.etcd import EtcdArbiter
 from daybook.replication.arbiters.etcd_gateway import Gateway, Members
 from daybook.replication.in_sync import InSync
@@ -339,5 +339,35 @@ def test_a_hanging_member_never_takes_a_turn_of_the_loop() -> None:
             assert turns > 5
             with pytest.raises(ArbiterFault):
                 await asked
+
+    asyncio.run(scene())
+
+
+def test_two_prefixes_are_two_arbiters() -> None:
+    """Also in one etcd: nodes compare these ids."""
+
+    async def scene() -> None:
+        async with fake() as made:
+            gateways = [Gateway(Members((made.gates[0].url,)), 20.0) for _ in range(2)]
+            one, two = (
+                EtcdArbiter(gateway, prefix, "c", MICROSECONDS)
+                for gateway, prefix in zip(gateways, ("first", "second"), strict=True)
+            )
+            claimed = [await each.claim("a", Claim("1")) for each in (one, two)]
+            assert [each.other for each in claimed] == [None, None]
+            assert claimed[0].arbiter != claimed[1].arbiter
+            assert one.place.endswith(", keys first/c")
+            await one.close()
+            await two.close()
+
+    asyncio.run(scene())
+
+
+def test_a_key_of_something_else_is_named() -> None:
+    async def scene() -> None:
+        async with fake() as made:
+            made.etcd.write(f"{KEYS}/nodes/a", b"mine")
+            with pytest.raises(ArbiterFault, match="nodes/a of etcd is not of Daybook; remove it"):
+                await made.arbiter().claim("a", Claim("1"))
 
     asyncio.run(scene())
