@@ -38,7 +38,7 @@ QUEUE_MODES: Final = MODES[:-1]
 DIRECT_MODES: Final = ("pipe", "pipe-4", "roundtrip")
 """Those that need no queue, and no topic: of a broker whose addresses are all direct ones."""
 BRIDGE_MODES: Final = ("pipe",)
-"""What a bridge takes from one broker to another: a receipt says only that it is in the first."""
+"""A bridge takes messages to another broker: a receipt says only that they are in the first."""
 SUBSCRIBERS: Final = 100
 """Of fan-out."""
 
