@@ -16,7 +16,7 @@ from daybook.client.control import ControlError
 from daybook.console.menu import EVERYBODY, READS, SEES
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
 from daybook.engine.names.names import plain
-from daybook.server.administration.admin_requests import CONSUMER_TABLE
+from daybook.server.administration.admin_requests import CONSUMER_TABLE, REQUESTS
 from daybook.server.administration.request_rows import (
     OnAddress,
     OnQueue,
@@ -157,8 +157,12 @@ def _previous(asked: Mapping[str, Any]) -> int | None:
 
 def command(visit: Visit, way: Way, asked: Mapping[str, Any], *more: str) -> str:
     """Return the command that gives the same answer, also of a past moment."""
-    moment = ("--at", str(visit.at)) if visit.at else ()
-    return command_line(way, asked, *visit.broker.options(), *moment, *more)
+    moment = visit.at
+    if not visit.is_running and REQUESTS[asked["do"]].is_about_clients:
+        # Commands about clients ask a broker only; the page shows those at the end of the journal.
+        moment = visit.shown_lsn
+    at = ("--at", str(moment)) if moment else ()
+    return command_line(way, asked, *visit.broker.options(), *at, *more)
 
 
 def command_of(visit: Visit, name: str, *more: str, **asked: Any) -> str:

@@ -180,6 +180,21 @@ def test_a_moment_is_of_the_journal(shop: Shop) -> None:
     assert "No such option '--at'" in done.stderr, "the journal has no sessions"
 
 
+def test_clients_of_a_broker_that_was_killed(tmp_path: Path, cleaned: ExitStack) -> None:
+    broker = cleaned.enter_context(BrokerProcess(tmp_path / "data"))
+    broker.start()
+    with connected(broker) as wire:
+        publish(wire, "/queue/left")
+        broker.kill()
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser = Browser(console)
+    browser.get(console.link)
+    shown = browser.get("/b/data/list/connections")
+    [row] = answer_of(command_on(shown))
+    assert f">{row['connection']}<" in shown.text
+    assert row["peer"] in shown.words
+
+
 def test_pages_without_a_broker(tmp_path: Path, cleaned: ExitStack) -> None:
     broker = cleaned.enter_context(BrokerProcess(tmp_path / "data"))
     broker.start()
