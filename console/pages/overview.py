@@ -21,6 +21,7 @@ from daybook.server.monitoring.health import EXIT_WARNING, problems
 STREAMS_MAX: Final = 500
 """How many pages renew themselves at a time; more must be loaded again by hand."""
 SILENCE_SECONDS: Final = 20.0
+GIVE_UP_SECONDS: Final = 5.0
 COUNT_SECONDS: Final = 1.0
 """How long the journal is read for what was before the first sample."""
 COUNTS: Final = (
@@ -139,12 +140,20 @@ async def _ask_journal(visit: Visit, samples: Samples) -> None:
         if samples.earlier is not None or lacks is None:
             return
         begin, first = (int(each * MICROSECONDS) for each in lacks)
+        asked = {
+            "directory": str(visit.broker.directory), "until": first, "span": first - begin,
+            "seconds": COUNT_SECONDS,
+        }  # fmt: skip
+        # No page waits for this, so pages have the turn of the user, also on a disk that hangs.
+        turn = f"{visit.broker.name}: the last hour"
         try:
-            told = await visit.history(
-                "minutes", until=first, span=first - begin, seconds=COUNT_SECONDS
-            )
+            async with asyncio.timeout(GIVE_UP_SECONDS):
+                told = await visit.console.pool.do("minutes", asked, who=turn)
         except ConsoleError:
             # There is no journal yet, or too much to do: the page says that this may be missing.
+            return
+        except TimeoutError:
+            samples.earlier = []
             return
         rows = [(minute / MICROSECONDS, counts) for minute, counts in told["minutes"]]
         samples.remember(told["since"] / MICROSECONDS, lacks[1], rows)
