@@ -145,7 +145,8 @@ class Status(NamedTuple):
     `silence` how many microseconds ago that came; `waiting` is what waits for disks of followers.
     `lease` is for how many microseconds it may still lead, `leads` how often it began to, `why` the
     last reason why it does not; `in_sync` is known while it leads, and `strays` says which nodes
-    ask another arbiter."""
+    ask another arbiter. One that is not `is_whole` is new, or has lost its directory, and must not
+    lead without all others before it has what was confirmed."""
 
     role: Role
     epoch: int
@@ -162,6 +163,7 @@ class Status(NamedTuple):
     in_sync: dict[str, InSyncState]
     why: str
     strays: list[str]
+    is_whole: bool
 
 
 class Turns:
@@ -826,6 +828,7 @@ class Runner:
             self._in_sync(now),
             node.trouble,
             [why for why, _ in self._strays.values()],
+            following.record.record.is_whole,
         )
 
     def _in_sync(self, now: int) -> dict[str, InSyncState]:

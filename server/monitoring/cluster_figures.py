@@ -69,6 +69,11 @@ CLUSTER: Final = (
         "leads_total", "leads", "How often this node began to lead since it started.", "counter"
     ),
     _of_node(
+        "whole", "whole",
+        "1 if this node may lead with some of the others; 0 while it is new, or lost its directory,"
+        " and has not got everything yet.",
+    ),
+    _of_node(
         "lease_seconds", "lease_seconds",
         "How long this node may still lead without the arbiter; 0 while it follows.",
     ),

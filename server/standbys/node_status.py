@@ -37,6 +37,7 @@ def status_of(
         **_lag("waiting", found.waiting),
         "lease_seconds": _seconds(found.lease),
         "leads": found.leads,
+        "whole": found.is_whole,
         "why": found.why,
         "arbiter": config.arbiter,
         "arbiter_trouble": found.arbiter_trouble,

@@ -336,7 +336,8 @@ class Cluster:
         return found
 
     def wait_until_all_have_all(self) -> None:
-        """Wait until all other nodes have what the leader has now."""
+        """Wait until all other nodes have what the leader has now, and know it: one that lost its
+        disk must not lead before."""
         wanted: dict[str, int] = {}
 
         def all_have() -> bool:
@@ -347,7 +348,9 @@ class Cluster:
             if status.get("lsn"):
                 wanted.setdefault(leader.name, status["lsn"])
             acked = [each["acknowledged_lsn"] or 0 for each in status.get("nodes", ())]
-            return bool(acked) and min(acked) >= wanted.get(leader.name, NEVER)
+            if not acked or min(acked) < wanted.get(leader.name, NEVER):
+                return False
+            return all(machine.status().get("whole") for machine in self.machines.values())
 
         self.wait_for(all_have, "the followers")
 

@@ -14,6 +14,7 @@ def a_follower(**more: Any) -> dict[str, Any]:
         "acks": "majority", "lsn": 90, "confirmed_lsn": 100, "lag_events": 10, "lag_bytes": 2000,
         "lag_seconds": 0.5, "silence_seconds": 0.2, "waiting_events": 0, "waiting_bytes": 0,
         "waiting_seconds": 0.0, "lease_seconds": 0.0, "leads": 1, "arbiter_trouble": "",
+        "whole": True,
         "cut_tails": 0, "cut_bytes": 0, "cut_removed": 0, "strays": [],
         "index_trouble": "", "why": "", "nodes": [other("b"), other("c")],
     }  # fmt: skip
