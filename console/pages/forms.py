@@ -51,6 +51,12 @@ TABLES: Final = {"queue": "queues", "address": "addresses"}
 """The objects that forms look at, and the key of their row in an answer."""
 CONTENTS: Final = {"queue_count": "queue", "messages": "message", "consumers": "consumer"}
 """What a queue or an address has that may go with it, by the keys of its row."""
+CLOSING: Final = "close-connections"
+"""The request that closes connections."""
+CLIENTS_SAID: Final = 10
+"""How many clients the confirmation of a closing describes."""
+QUEUES_SAID: Final = 10
+"""How many queues it names for each of them."""
 DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
 """Requests that the broker refuses for what is in the object, which is the field named here."""
 
@@ -361,9 +367,11 @@ def said_in(fields: list[Field], given: list[tuple[str, str]]) -> list[tuple[str
 
 async def _concerned(visit: Visit, asked: dict[str, Any]) -> str:
     """Return which messages are concerned: those that are named, how many match now, or those that
-    go with a queue or an address; "" if none are."""
+    go with a queue or an address; or which clients. "" if none are."""
     if asked["do"] in DELETIONS:
         return await _lost(visit, DELETIONS[asked["do"]], asked)
+    if asked["do"] == CLOSING:
+        return await _clients(visit, asked)
     name = asked.get("queue", "")
     if not name:
         return ""
@@ -390,6 +398,54 @@ def _count_in_words(row: dict[str, Any], chosen_by: str) -> str:
     if unseen > 0:
         text += f" among the first {row['looked_at']:,}, and perhaps some of {unseen:,} more"
     return f"{text}; {row['in_flight']:,} in flight stay" if row["in_flight"] else text
+
+
+async def _clients(visit: Visit, asked: dict[str, Any]) -> str:
+    """Return which clients lose their connections, as far as the user may see them; "" if none
+    does."""
+    try:
+        rows = await _closed(visit, asked)
+        told = [await _client(visit, row) for row in rows[:CLIENTS_SAID]]
+    except ControlError:
+        # The broker judges by other rights whether the user may close them.
+        return ""
+    if len(rows) > CLIENTS_SAID:
+        told.append(f"and {counted(len(rows) - CLIENTS_SAID, 'connection')} more")
+    return "; ".join(told)
+
+
+async def _closed(visit: Visit, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of the connections that match all that is given, as the broker chooses
+    them."""
+    ids, user, peer = frozenset(asked["ids"]), asked["user"], asked["peer"]
+    found: list[dict[str, Any]] = []
+    offset: int | None = 0
+    while offset is not None and not (ids and len(found) == len(ids)):
+        told = await visit.look({"do": "connections", "offset": offset, "search": user or ""})
+        found += [
+            row
+            for row in told["connections"]
+            if (not ids or row["connection"] in ids)
+            and (user is None or row["user"] == user)
+            and (peer is None or peer in (row["peer"], row["peer"].rpartition(":")[0]))
+        ]
+        offset = told["next_offset"]
+    return found
+
+
+async def _client(visit: Visit, row: dict[str, Any]) -> str:
+    """Return who a connection belongs to, its queues, and how many messages it holds."""
+    links = await visit.look({"do": "links", "connection": row["connection"]})
+    queues = list(dict.fromkeys(each["queue"] for each in links["links"] if each["queue"]))
+    names = ", ".join(queues[:QUEUES_SAID])
+    if len(queues) > QUEUES_SAID:
+        names += f" and {len(queues) - QUEUES_SAID:,} more"
+    client = f", client id '{row['client_id']}'" if row["client_id"] else ""
+    reads = f" consumes from {names} and" if queues else ""
+    return (
+        f"connection {row['connection']} of user '{row['user']}'{client}, from {row['peer']},"
+        f"{reads} holds {counted(row['in_flight'], 'message')}"
+    )
 
 
 async def _lost(visit: Visit, place: str, asked: dict[str, Any]) -> str:
