@@ -382,6 +382,14 @@ def line(
     return f"{event.lsn:>8}  {moment(event.row[TIME])}  {kind} {text}".rstrip()
 
 
+def skipped_words(first_lsn: int, last_lsn: int) -> str:
+    """Return the sentence for `Skipped` events that follow each other."""
+    return (
+        f"{last_lsn - first_lsn + 1:,} LSNs up to {last_lsn}; the broker before was killed and may "
+        "have given them to clients, so nothing else gets them"
+    )
+
+
 def as_object(event: Event, names: Names, redacted: Redaction = NOTHING) -> dict[str, Any]:
     """Return everything about an event, for programs; `redacted` as for `sentence`."""
     row = event.row

@@ -219,8 +219,12 @@ class Search:
         proven: bool = False,
         follow: Callable[[], bool] | None = None,
         unreadable: Callable[[str, Exception], None] | None = None,
+        joins: bool = False,
     ) -> None:
         """Look for events with their `bodies`, or without.
+
+        `joins`: of `Skipped` events that follow each other in a block only the first is found, and
+        `joined` has the last one.
 
         Events that fit clauses in `aside` are found only beside others, in the same block.
         `proven` and `follow` are those of `read_blocks`. `unreadable` is called with each segment
@@ -233,6 +237,9 @@ class Search:
         self.proven: Final = proven
         self.follow: Final = follow
         self.unreadable: Final = unreadable
+        self.joined: Final[dict[int, int]] = {}
+        """The last of the events that one stands for, by its number."""
+        self._joins: Final = joins
         self.version = 0
         """Raise it after the set of a clause has grown, which it may between two events."""
         self._clauses: Final = clauses
@@ -266,11 +273,12 @@ class Search:
             end = min(end, self.to_lsn + 1 - block.first_lsn)
         if self._is_open:
             picker.read_rows()
-            yield from (picker.event(at, bodies=self.bodies) for at in range(begin, end))
+            positions = self._apart(block, range(begin, end))
+            yield from (picker.event(at, bodies=self.bodies) for at in positions)
             return
         while begin < end:
             version = self.version
-            for at in self._positions(block, picker, range(begin, end)):
+            for at in self._apart(block, self._positions(block, picker, range(begin, end))):
                 event = picker.event(at, bodies=self.bodies)
                 if not any(clause.fits(event) for clause in self._all):
                     continue
@@ -284,3 +292,21 @@ class Search:
     def _positions(self, block: Block, picker: Picker, span: range) -> Iterable[int]:
         found = [clause.positions(block, picker, span) for clause in self._all]
         return found[0] if len(found) == 1 else sorted(set[int]().union(*found))
+
+    def _apart(self, block: Block, positions: Iterable[int]) -> Iterable[int]:
+        """Return the positions without those of `Skipped` events that follow another one."""
+        if not self._joins:
+            return positions
+        kinds = block.columns()[KIND].tolist()
+        if events.SKIPPED not in kinds:
+            return positions
+        found: list[int] = []
+        before = -2
+        for at in positions:
+            is_skipped = kinds[at] == events.SKIPPED
+            if not (is_skipped and at == before + 1):
+                found.append(at)
+            if is_skipped:
+                self.joined[block.first_lsn + found[-1]] = block.first_lsn + at
+                before = at
+        return found

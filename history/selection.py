@@ -26,6 +26,7 @@ from daybook.engine.facts.events import (
     LINK_ATTACHED,
     LINK_DETACHED,
     QUEUE,
+    SKIPPED,
     TIME,
 )
 from daybook.engine.facts.kinds import NAMING_DIRECT, OF_LINKS, TOPOLOGY
@@ -49,6 +50,8 @@ LAST_SPAN: Final = 4096
 """How many events before the end are asked first for the last ones."""
 LAST_GROWTH: Final = 16
 """How many times as long the next span is."""
+_SAYING: Final = frozenset(events.BY_NUMBER) - {SKIPPED}
+"""The kinds of events that say something."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -140,13 +143,45 @@ class Inspection:
         """Names as of the last event that was returned."""
         return self._naming.names
 
+    def runs(
+        self,
+        *,
+        joins: bool = True,
+        proven: bool = False,
+        follow: Callable[[], bool] | None = None,
+    ) -> Iterator[tuple[Event, int]]:
+        """Yield each selected event with its LSN; of `Skipped` events that follow each other the
+        first, with the LSN of the last, unless `joins` is false.
+
+        A start after a crash skips thousands of LSNs, and each says no more than the others.
+        Parameters as for `events`. Raises JournalError.
+        """
+        first: Event | None = None
+        last_lsn = 0
+        for event in self.events(proven=proven, follow=follow, joins=joins):
+            is_skipped = joins and event.row[KIND] == SKIPPED
+            if first is not None and not (is_skipped and event.lsn == last_lsn + 1):
+                yield first, last_lsn
+                first = None
+            if not is_skipped:
+                yield event, event.lsn
+                continue
+            first = first or event
+            last_lsn = self._search.joined.pop(event.lsn, event.lsn)
+        if first is not None:
+            yield first, last_lsn
+
     def events(
-        self, *, proven: bool = False, follow: Callable[[], bool] | None = None
+        self,
+        *,
+        proven: bool = False,
+        follow: Callable[[], bool] | None = None,
+        joins: bool = False,
     ) -> Iterator[Event]:
         """Yield the selected events, in order.
 
         `proven` leaves out events that are not known to be durable yet. `follow`: see
-        `read_blocks`. Raises JournalError.
+        `read_blocks`. `joins`: see `Search`. Raises JournalError.
         """
         question = self._question
         if self._reads and question.from_lsn > self.known_lsn + 1:
@@ -154,7 +189,7 @@ class Inspection:
         clauses = (*self._clauses, self._topology) if self._reads else self._clauses
         self._search = Search(
             *clauses, from_lsn=question.from_lsn, to_lsn=question.to_lsn,
-            bodies=question.bodies, proven=proven, follow=follow,
+            bodies=question.bodies, proven=proven, follow=follow, joins=joins,
         )  # fmt: skip
         is_open = not self._reads or self._clauses[0].is_open
         for event in self._finder.find(self._search):
@@ -285,7 +320,13 @@ def begins_before(disk: Disk, question: Question) -> bool:
 
 
 def begin_of_last(
-    finder: EventFinder, directory: Path, question: Question, count: int, *, proven: bool = False
+    finder: EventFinder,
+    directory: Path,
+    question: Question,
+    count: int,
+    *,
+    proven: bool = False,
+    joins: bool = False,
 ) -> int:
     """Return the LSN of the first of the last `count` events that fit a question; of the first one
     that fits if there are fewer, and where the question begins if there are none.
@@ -293,7 +334,8 @@ def begin_of_last(
     Spans before the end are asked, each longer than the one before, until one has enough events: so
     the cost grows with the way back to them, and not with the history.
 
-    `proven` leaves out events that are not known to be durable yet. Raises as `begun`.
+    `proven` leaves out events that are not known to be durable yet. With `joins`, those that
+    `Inspection.runs` joins count as one. Raises as `begun`.
     """
     last = newest_lsn(finder)
     if question.to_lsn is not None:
@@ -304,7 +346,32 @@ def begin_of_last(
         begin = max(earliest, last - span + 1)
         asked = replace(question, from_lsn=begin, bodies=False)
         inspection = begun(directory, finder, asked, reads_names=False, note=lambda _: None)
-        lsns = deque((event.lsn for event in inspection.events(proven=proven)), maxlen=count)
-        if len(lsns) == count or begin <= earliest:
-            return lsns[0] if lsns else question.from_lsn
+        runs = inspection.runs(joins=joins, proven=proven)
+        found = deque(((event.lsn, event.row[KIND] == SKIPPED) for event, _ in runs), maxlen=count)
+        if begin <= earliest:
+            return found[0][0] if found else question.from_lsn
+        # Events that are joined may begin before the span.
+        if len(found) == count and not (joins and found[0] == (begin, True)):
+            return found[0][0]
         span *= LAST_GROWTH
+
+
+def event_before(finder: EventFinder, lsn: int) -> int | None:
+    """Return the last event before another one that is not `Skipped`, None if there is none.
+    Raises JournalError."""
+    first = first_lsn_of(finder.disk)
+    end, span = lsn - 1, 1
+    while end >= first:
+        begin = max(first, end - span + 1)
+        search = Search(Clause(_SAYING), from_lsn=begin, to_lsn=end)
+        found = deque((event.lsn for event in finder.find(search)), maxlen=1)
+        if found:
+            return found[0]
+        end, span = begin - 1, span * LAST_GROWTH
+    return None
+
+
+def event_after(finder: EventFinder, lsn: int) -> int | None:
+    """Return the next event that is not `Skipped`, None if there is none. Raises JournalError."""
+    search = Search(Clause(_SAYING), from_lsn=lsn + 1)
+    return next((event.lsn for event in finder.find(search)), None)

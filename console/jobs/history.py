@@ -21,14 +21,21 @@ from daybook.errors import DaybookError
 from daybook.history import trail, trail_drawing
 from daybook.history.changes import Askers, Former, changes, dropped
 from daybook.history.contents import WithHeader
-from daybook.history.descriptions import as_object, sentence
+from daybook.history.descriptions import as_object, sentence, skipped_words
 from daybook.history.differences import difference
 from daybook.history.event_finder import EventFinder
 from daybook.history.moments import NoSuchMoment, event_of, newest_lsn
 from daybook.history.reports.integrity import as_json, integrity_of
 from daybook.history.reports.marks import newest_marks
 from daybook.history.reports.report_files import read
-from daybook.history.selection import Question, begin_of_last, begun, parse_kinds
+from daybook.history.selection import (
+    Question,
+    begin_of_last,
+    begun,
+    event_after,
+    event_before,
+    parse_kinds,
+)
 from daybook.history.totals import minutes_before
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of
@@ -156,11 +163,18 @@ def moment_of(directory: str, lsn: int = 0, time: int | None = None) -> dict[str
         return {"lsn": found, "time": at}
 
 
+def beside(directory: str, lsn: int) -> dict[str, int | None]:
+    """Return the events before and after one, without those that are `Skipped`."""
+    with _reading(directory) as (_, finder):
+        return {"before": event_before(finder, lsn), "after": event_after(finder, lsn)}
+
+
 def events(
     directory: str, question: dict[str, Any], limit: int, last: bool = False
 ) -> dict[str, Any]:
     """Return the first events that fit a question, and where the next ones begin; or the last ones,
-    the newest first, and where those before them end."""
+    the newest first, and where those before them end. `Skipped` events that follow each other are
+    one, `until` the last of them."""
     with _reading(directory) as (path, finder):
         try:
             kinds = parse_kinds(tuple(question.pop("kinds", ())))
@@ -169,7 +183,7 @@ def events(
         notes: list[str] = []
         asked = Question(kinds=kinds, **question)
         if last:
-            begin = begin_of_last(finder, path, asked, limit + 1)
+            begin = begin_of_last(finder, path, asked, limit + 1, joins=True)
             asked = replace(asked, from_lsn=begin)
         inspection = begun(path, finder, asked, reads_names=False, note=notes.append)
         redacted = redacted_in(path)
@@ -177,10 +191,13 @@ def events(
         rows = [
             as_object(event, inspection.names, redacted)
             | {
-                "text": sentence(event, inspection.names, redacted, former.before(event)),
+                "text": sentence(event, inspection.names, redacted, former.before(event))
+                if event.lsn == until
+                else skipped_words(event.lsn, until),
                 "asked": askers.words(event),
+                "until": until,
             }
-            for event in islice(inspection.events(), min(limit, EVENTS_MAX) + 1)
+            for event, until in islice(inspection.runs(), min(limit, EVENTS_MAX) + 1)
         ]
         if last:
             rows.reverse()
@@ -190,7 +207,7 @@ def events(
             raise WrongQuestion(f"there never was the {inspection.unknown} '{named}'")
         return {
             "events": rows,
-            "more_lsn": more["lsn"] if more is not None else None,
+            "more_lsn": more["until" if last else "lsn"] if more is not None else None,
             "notes": notes + finder.notes,
         }
 
@@ -272,6 +289,6 @@ def report(directory: str, name: str) -> dict[str, Any]:
 JOBS: Final[dict[str, Callable[..., Any]]] = {
     "story": story, "stories": stories, "drawing": drawing, "span": span, "moment": moment_of,
     "events": events, "look": look, "compare": compare, "integrity": integrity, "report": report,
-    "minutes": minutes,
+    "minutes": minutes, "beside": beside,
 }  # fmt: skip
 """The jobs on history, by their names."""

@@ -30,11 +30,12 @@ async def _shown(visit: Visit, wrong: str = "") -> Response:
         moment = await visit.history("moment", lsn=visit.at)
         visit.shown_lsn = moment["lsn"]
     at = moment or span["last"]
+    beside = await visit.history("beside", lsn=at["lsn"]) if at else None
     marks = [each for each in span["marks"] if each["lsn"]]
     return visit.page(
         "past.html", title="Time machine", span=span, moment=moment, wrong=wrong,
         code=BAD_REQUEST if wrong else 200, typed=visit.query if wrong else {},
-        slider=slider_of(span, at["time"]) if at else None,
+        slider=slider_of(span, at["time"]) if at else None, beside=beside,
         mark_before=next((each for each in marks if at and each["lsn"] < at["lsn"]), None),
         mark_after=next((each for each in reversed(marks) if at and each["lsn"] > at["lsn"]), None),
         command=visit.inspect("--at", str(visit.at or span["last"]["lsn"] if span["last"] else 1)),

@@ -14,11 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from daybook.client.control import is_running
-from daybook.engine.facts.events import KIND, SKIPPED
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.history.changes import Askers, Former
-from daybook.history.descriptions import as_object, line
+from daybook.history.descriptions import as_object, line, skipped_words
 from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first, what_is_missing
 from daybook.history.names import Names
@@ -70,11 +69,13 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     ctx.call_on_close(finder.close)
     is_proven = is_running(path)
     if flags["last"]:
-        begin = begin_of_last(finder, path, question, flags["last"], proven=is_proven)
+        begin = begin_of_last(
+            finder, path, question, flags["last"], proven=is_proven, joins=not flags["as_json"]
+        )
         question = replace(question, from_lsn=begin)
     inspection = begun(path, finder, question, reads_names=flags["follow"], note=_note)
     follow = Following(disk, pin) if flags["follow"] else None
-    found = inspection.events(proven=is_proven, follow=follow)
+    found = inspection.runs(joins=not flags["as_json"], proven=is_proven, follow=follow)
     about = Askers(finder, grows=follow is not None), Former(finder, path)
     try:
         told = _print(found, inspection.names, about, flags)
@@ -95,11 +96,14 @@ def _note(text: str) -> None:
 
 
 def _print(
-    found: Iterator[Event], names: Names, about: tuple[Askers, Former], flags: dict[str, Any]
+    found: Iterator[tuple[Event, int]],
+    names: Names,
+    about: tuple[Askers, Former],
+    flags: dict[str, Any],
 ) -> int:
     """Print events; return how many."""
     told = 0
-    for event, last_lsn in islice(_runs(found, whole=flags["as_json"]), flags["limit"]):
+    for event, last_lsn in islice(found, flags["limit"]):
         told += 1
         print_line(_told(event, names, about, flags) + _up_to(event, last_lsn))
         if event.body and not flags["as_json"]:
@@ -123,37 +127,9 @@ def _check_alone(flags: dict[str, Any]) -> None:
         raise click.UsageError("with --at, --bodies and --limit are for the messages of a --queue")
 
 
-def _runs(found: Iterator[Event], *, whole: bool) -> Iterator[tuple[Event, int]]:
-    """Yield each event with its LSN; of a run of `Skipped` the first with the LSN of the last.
-
-    A start after a crash skips thousands of LSNs, and each says no more than the others. `whole`
-    yields every event by itself.
-    """
-    first: Event | None = None
-    last_lsn = 0
-    for event in found:
-        is_skipped = not whole and event.row[KIND] == SKIPPED
-        if first is not None and not (is_skipped and event.lsn == last_lsn + 1):
-            yield first, last_lsn
-            first = None
-        if not is_skipped:
-            yield event, event.lsn
-            continue
-        first = first or event
-        last_lsn = event.lsn
-    if first is not None:
-        yield first, last_lsn
-
-
 def _up_to(event: Event, last_lsn: int) -> str:
-    """Return what stands behind the line of a run of events."""
-    count = last_lsn - event.lsn + 1
-    if count == 1:
-        return ""
-    return (
-        f": {count:,} LSNs up to {last_lsn}; the broker before was killed and may have given them "
-        "to clients, so nothing else gets them"
-    )
+    """Return what stands behind the line of events that are joined."""
+    return f": {skipped_words(event.lsn, last_lsn)}" if last_lsn > event.lsn else ""
 
 
 def _explain_silence(disk: Disk, question: Question) -> None:
