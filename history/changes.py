@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from daybook.engine.facts import details, events, life, reasons
 from daybook.engine.facts.events import ADDRESS, BY_NUMBER, KIND, REASON, RELATED, TIME
 from daybook.engine.facts.kinds import OF_CHANGES, changing
-from daybook.history.descriptions import changed_by, kind_name, reason_name, sentence, who
+from daybook.history.descriptions import (
+    changed_by,
+    equal_requests,
+    is_equal_request,
+    kind_name,
+    reason_name,
+    sentence,
+    who,
+)
 from daybook.history.event_finder import EventFinder
 from daybook.history.moments import newest_lsn
 from daybook.history.names import Names
@@ -43,18 +51,34 @@ UPDATES: Final = changing({life.ADDRESS, life.QUEUE}, {life.CHANGES})
 """Kinds by which attributes of queues and addresses change."""
 THINGS_MAX: Final = 1_000
 """Of how many queues and addresses the changes are kept in memory."""
+EVENTS_MAX: Final = 100 * CHANGES_MAX
+"""How many events of changes and requests are read for a list."""
 PART_MOST: Final = 20_000
 """A part of a request has so many events at most."""
 
 
 def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dict[str, Any]:
     """Return the changes after one event and until another, the first ones, and whether there are
-    more. Raises JournalError, StoreError and OSError."""
+    more. Equal requests that follow each other are one, with their `count` and the last of them.
+    Raises JournalError, StoreError and OSError."""
     question = Question(from_lsn=after + 1, to_lsn=until, kinds=OF_CHANGES)
     inspection = begun(directory, finder, question, reads_names=False, note=lambda _: None)
     rows: list[dict[str, Any]] = []
     former = Former(finder, directory)
-    for event in islice(inspection.events(), CHANGES_MAX + 1):
+    before: Event | None = None
+    count = 0
+    for event in islice(inspection.events(), EVENTS_MAX):
+        count += 1
+        if before is not None and is_equal_request(before, event):
+            number = rows[-1]["count"] + 1
+            rows[-1] |= {
+                "last_lsn": event.lsn, "last_time": event.row[TIME], "count": number,
+                "text": equal_requests(before, event, number),
+            }  # fmt: skip
+            continue
+        before = None
+        if len(rows) > CHANGES_MAX:
+            break
         if event.row[KIND] == events.ADMINISTERED and (
             _claim(rows, event) or event.row[RELATED] <= after
         ):
@@ -64,12 +88,15 @@ def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dic
                 "lsn": event.lsn, "time": event.row[TIME], "kind": kind_name(event.row[KIND]),
                 "text": sentence(event, inspection.names, before=former.before(event)),
                 "by": _maker(event, inspection.names),
+                "last_lsn": event.lsn, "last_time": event.row[TIME], "count": 1,
             }
         )  # fmt: skip
+        before = event
     last = request_of(finder, until) if rows else None
     if last is not None:
         _claim(rows, last)
-    return {"changes": rows[:CHANGES_MAX], "more_changes": len(rows) > CHANGES_MAX}
+    has_more = len(rows) > CHANGES_MAX or count == EVENTS_MAX
+    return {"changes": rows[:CHANGES_MAX], "more_changes": has_more}
 
 
 def _maker(event: Event, names: Names) -> str | None:

@@ -390,6 +390,20 @@ def skipped_words(first_lsn: int, last_lsn: int) -> str:
     )
 
 
+def is_equal_request(event: Event, other: Event) -> bool:
+    """Whether two events are equal requests of one administrator, like the parts of a retry."""
+    return (
+        event.row[KIND] == other.row[KIND] == events.ADMINISTERED and event.detail == other.detail
+    )
+
+
+def equal_requests(first: Event, last: Event, number: int) -> str:
+    """Return the sentence for so many equal requests, from the first to the last one."""
+    ends = (f"event {each.lsn} ({moment(each.row[TIME])})" for each in (first, last))
+    asked = printable(_asked(detail_of(first)))
+    return f"{asked}; {counted(number, 'equal request')}, from {' to '.join(ends)}"
+
+
 def as_object(event: Event, names: Names, redacted: Redaction = NOTHING) -> dict[str, Any]:
     """Return everything about an event, for programs; `redacted` as for `sentence`."""
     row = event.row

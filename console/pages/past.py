@@ -77,7 +77,8 @@ def slider_of(span: dict[str, Any], chosen: int) -> dict[str, Any]:
         return found
 
     # A browser draws no marks between the places.
-    marks = sorted({place(each["time"]) for each in span["marks"] if each["time"] // 1000 >= first})
+    times = [time for each in span["marks"] for time in (each["time"], each.get("begun"))]
+    marks = sorted({place(each) for each in times if each and each // 1000 >= first})
     return {
         "first": first, "last": first + steps * step, "step": step, "at": place(chosen),
         "marks": marks,

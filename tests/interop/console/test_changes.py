@@ -64,6 +64,15 @@ def test_a_client_that_creates_a_queue_is_named(broker: BrokerProcess, visit: Vi
     assert all(re.match(r"ada from 127.0.0.1:\d+ by STOMP", each["by"]) for each in found)
 
 
+def test_traffic_is_shown_before_changes(broker: BrokerProcess, visit: Visit) -> None:
+    before = events(broker)[-1]["lsn"]
+    send(broker, "travelled", "x")
+    wait_for(lambda: events(broker)[-1]["lsn"] > before + 1, "the message")
+    changed = visit("ada").get("/b/data/compare", before=before, after=events(broker)[-1]["lsn"])
+    headings = re.findall("<h2>(.*?)</h2>", changed.text)
+    assert headings.index("Traffic") < headings.index("Changes on the way")
+
+
 def test_the_origin_of_a_copy_is_readable(broker: BrokerProcess, visit: Visit) -> None:
     send(broker, "readable", "x")
     daybook(broker, "queue", "create", "read")

@@ -117,7 +117,8 @@ def test_what_was_changed_back_is_told_and_who_did_it(tmp_path: Any) -> None:
              ", forwarding addresses x"), ("SettingsChanged", found[3][1]),
         ):  # fmt: skip
             assert each in found
-        assert "kept at run time (max-delivery-attempts 3)" in found[3][1]
+        setting = change["changes"][3]["text"]
+        assert "kept at run time: max-delivery-attempts (not set) -> 3" in setting
         asked = [row for row in change["changes"] if "administrator" in row["text"]]
         assert len(asked) >= 7
         assert all("(uid" in row["by"] for row in asked)

@@ -1,10 +1,12 @@
 """The marks of a time line: events, crashes, which journal nothing, and kept reports."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from daybook.engine import commands as c
+from daybook.history.changes import changes
 from daybook.history.event_finder import EventFinder
 from daybook.history.reports.marks import CRASHED, Mark, newest_marks
 from daybook.history.reports.report import DRILL, Report
@@ -71,3 +73,36 @@ def test_reports_stand_where_their_time_is(data: Path) -> None:
     assert first.report.endswith("-drill")
     assert rest[-1].text == "drill of 1"
     assert all(each.text != "drill of 1" for each in marks_of(data, 2)), "older than the marks"
+
+
+def test_equal_requests_that_follow_each_other_are_one_mark(tmp_path: Path) -> None:
+    world = World()
+    begin = world.broker.lsn
+    for who, request, times in (
+        ("ada", "a", 78),
+        ("ada", "b", 1),
+        ("sam", "a", 2),
+        ("ada", "a", 1),
+    ):
+        for _ in range(times):
+            asked = c.RecordRequest(who, f'{{"do": "{request}"}}', world.broker.lsn + 1)
+            world.ok(asked)
+    data = write_history(tmp_path / "data", world.journal)
+    last, of_sam, other, many, _ = marks_of(data)
+    assert last.text.endswith("ada asked: a")
+    assert of_sam.text.startswith("sam asked: a; 2 equal requests")
+    assert other.text.endswith("ada asked: b")
+    assert f"78 equal requests, from event {begin + 1} (" in many.text
+    assert f"to event {begin + 78} (" in many.text
+    assert many.lsn == begin + 78
+    assert many.begun
+    assert [each.lsn for each in marks_of(data, 4)] == [each.lsn for each in marks_of(data)[:4]]
+    with closing(EventFinder(RealDisk(data / JOURNAL), data)) as finder:
+        told = changes(data, finder, begin, begin + 82)
+    rows = [(each["by"], each["count"], each["lsn"], each["last_lsn"]) for each in told["changes"]]
+    assert rows == [
+        ("ada", 78, begin + 1, begin + 78), ("ada", 1, begin + 79, begin + 79),
+        ("sam", 2, begin + 80, begin + 81), ("ada", 1, begin + 82, begin + 82),
+    ]  # fmt: skip
+    assert "78 equal requests" in told["changes"][0]["text"]
+    assert not told["more_changes"]
