@@ -4,16 +4,20 @@ A session is 256 random bits in a cookie; what it means is in memory alone. It e
 used for half an hour, 12 hours after its begin, by a logout, or because its user has too many.
 Forms bring its CSRF token. Links for the operator are good for one login (ADR 112).
 
+A confirmation is good once, and its outcome is kept with the session for a while, so that a page
+that is loaded again carries nothing out a second time.
+
 Invariants: sessions are bounded, in all and for each user; ids and tokens are compared in constant
 time or by a hash; nothing here is ever logged.
 """
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from daybook.console.brokers import Identity
 
@@ -23,18 +27,63 @@ IDLE_SECONDS: Final = 30 * 60.0
 WHOLE_SECONDS: Final = 12 * 3600.0
 LINK_SECONDS: Final = 600.0
 SECRET_BYTES: Final = 32
+CONFIRMATIONS_MAX: Final = 20
+"""How many confirmations of a session are kept, with what came of them; older ones are not good
+any more."""
+
+
+class Confirmation:
+    """A question whether to carry something out at a broker. Whoever `takes` it carries that out,
+    and calls `end` with the outcome; everybody else waits for it."""
+
+    __slots__ = ("_ended", "_is_taken", "broker", "outcome")
+
+    def __init__(self, broker: str) -> None:
+        self.broker: Final = broker
+        self.outcome: Any = None
+        self._ended: Final = asyncio.Event()
+        self._is_taken = False
+
+    def takes(self) -> bool:
+        """Return whether it was not used yet; then it is."""
+        is_first, self._is_taken = not self._is_taken, True
+        return is_first
+
+    def end(self, outcome: Any) -> None:
+        """Keep the outcome; None if it is not known."""
+        self.outcome = outcome
+        self._ended.set()
+
+    async def wait(self) -> Any:
+        """Return the outcome when it is there."""
+        await self._ended.wait()
+        return self.outcome
 
 
 class Session:
     """What a browser is: its identity at each broker, by name."""
 
-    __slots__ = ("begun", "csrf", "identities", "used")
+    __slots__ = ("_confirmations", "begun", "csrf", "identities", "used")
 
     def __init__(self, now: float) -> None:
         self.begun: Final = now
         self.used = now
         self.csrf: Final = secrets.token_urlsafe(SECRET_BYTES)
         self.identities: Final[dict[str, Identity]] = {}
+        self._confirmations: Final[OrderedDict[str, Confirmation]] = OrderedDict()
+
+    def new_confirmation(self, broker: str) -> str:
+        """Return the token of a question that can be confirmed once."""
+        token = secrets.token_urlsafe(SECRET_BYTES)
+        self._confirmations[token] = Confirmation(broker)
+        if len(self._confirmations) > CONFIRMATIONS_MAX:
+            self._confirmations.popitem(last=False)
+        return token
+
+    def confirmation(self, token: str, broker: str) -> Confirmation | None:
+        """Return the confirmation with a token, None if it is of another broker or not kept."""
+        found = self._confirmations.get(token)
+        return found if found is not None and found.broker == broker else None
 
     def is_over(self, now: float) -> bool:
         """Whether its time is over."""

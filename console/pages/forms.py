@@ -6,13 +6,15 @@ that is confirmed. The broker judges and journals it, by the user's rights and n
 
 import re
 from typing import Any, Final, get_args, get_origin
+from urllib.parse import urlencode
 
 import msgspec
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from daybook.client.control import ControlError, Unanswered
 from daybook.console.pages.lists import command, place_of
 from daybook.console.rendering import MENU
+from daybook.console.sessions import Confirmation
 from daybook.console.visits import (
     BAD_REQUEST,
     DIGITS_MAX,
@@ -59,6 +61,30 @@ QUEUES_SAID: Final = 10
 """How many queues it names for each of them."""
 DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
 """Requests that the broker refuses for what is in the object, which is the field named here."""
+
+
+CONFLICT: Final = 409
+ONCE: Final = "once"
+"""The field, and the part of a URL, that says which confirmation is meant; no request has it."""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What was done, as its page says it: `name` is that of the queue or address, if it is about
+    one, `lsn` an event of it; `goes_on` if it has only begun."""
+
+    sentence: str
+    notes: tuple[str, ...]
+    lsn: int | None
+    name: str
+    command: str
+    goes_on: bool
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Why something was not done, or perhaps not; `code` is the status of HTTP."""
+
+    why: str
+    code: int
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -313,7 +339,8 @@ async def submit(visit: Visit) -> Response:
     found = _found(visit)
     given = await checked_form(visit)
     is_confirmed, goes_back = ("confirmed", "yes") in given, ("back", "yes") in given
-    given = [(name, value) for name, value in given if name not in ("confirmed", "back")]
+    token = dict(given).get(ONCE, "")
+    given = [(name, value) for name, value in given if name not in ("confirmed", "back", ONCE)]
     if goes_back:
         # Not a link: what was given may be too long for a URL.
         return await _form_page(visit, found, given)
@@ -321,13 +348,43 @@ async def submit(visit: Visit) -> Response:
         asked = request_in(found, given)
     except ValueError as error:
         return await _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
-    line = command(visit, found.way, asked)
     if not is_confirmed:
         return visit.page(
             "confirm.html", title=f"{_title(found)}?", found=found, given=given,
-            said=said_in(fields_of(found), given), command=line,
+            once=visit.session.new_confirmation(visit.broker.name),
+            said=said_in(fields_of(found), given), command=command(visit, found.way, asked),
             concerns=await _concerned(visit, asked), objection=await _objection(visit, asked),
         )  # fmt: skip
+    outcome = await _once(visit, found, asked, visit.session.confirmation(token, visit.broker.name))
+    if isinstance(outcome, Failed):
+        return await _form_page(visit, found, given, why=outcome.why, code=outcome.code)
+    query = urlencode({ONCE: token})
+    return RedirectResponse(f"{visit.request.url.path}/done?{query}", 303)
+
+
+async def _once(
+    visit: Visit, found: Found, asked: dict[str, Any], confirmation: Confirmation | None
+) -> "Done | Failed":
+    """Carry out what is confirmed, unless that was done before; return the outcome."""
+    if confirmation is None:
+        return Failed(
+            "this question was asked too long ago, and nothing was changed; confirm it again",
+            CONFLICT,
+        )
+    if confirmation.takes():
+        outcome: Done | Failed = Failed(
+            "the console does not know whether this was carried out; look before you send it again",
+            UNAVAILABLE,
+        )
+        try:
+            outcome = await _carry_out(visit, found, asked)
+        finally:
+            confirmation.end(outcome)
+    told: Done | Failed = await confirmation.wait()
+    return told
+
+
+async def _carry_out(visit: Visit, found: Found, asked: dict[str, Any]) -> "Done | Failed":
     try:
         answer = await visit.broker.change(visit.identity, asked)
     except ControlError as error:
@@ -336,13 +393,28 @@ async def submit(visit: Visit) -> Response:
             why += "; it may still be carried out, so look before you send this again"
         elif is_silent(error):
             why += "; the console did not send the request"
-        return await _form_page(visit, found, given, why=why, code=status_of(error))
+        return Failed(why, status_of(error))
     if found.way.nothing and not answer["closed"]:
-        why = in_words_of_the_form(found.way.nothing, found)
-        return await _form_page(visit, found, given, why=why, code=BAD_REQUEST)
+        return Failed(in_words_of_the_form(found.way.nothing, found), BAD_REQUEST)
+    place = place_of(found.row)
+    return Done(
+        _sentence(found, asked, answer), tuple(passed_over(answer)), answer.get("lsn"),
+        asked[place] if place else "", command(visit, found.way, asked),
+        bool(answer.get("begun")),
+    )  # fmt: skip
+
+
+async def result(visit: Visit) -> Response:
+    """Show what a confirmed form did. To load this page again changes nothing."""
+    found = _found(visit)
+    token = visit.query.get(ONCE, "")
+    confirmation = visit.session.confirmation(token, visit.broker.name)
+    outcome = confirmation.outcome if confirmation is not None else None
+    if not isinstance(outcome, Done):
+        text = "the outcome of this is not kept any more; the page Events has what was changed"
+        raise Refused(NOT_FOUND, text)
     return visit.page(
-        "done.html", title="Done", sentence=_sentence(found, asked, answer), found=found,
-        notes=passed_over(answer), command=line, answer=answer, asked=asked,
+        "done.html", title="Done", done=outcome, found=found, command=outcome.command,
         place=place_of(found.row),
     )  # fmt: skip
 
@@ -488,4 +560,5 @@ async def _row_of(visit: Visit, place: str, name: str) -> dict[str, Any]:
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (
     ("/do/{group}/{name}", form, ["GET"]), ("/do/{group}/{name}", submit, ["POST"]),
+    ("/do/{group}/{name}/done", result, ["GET"]),
 )  # fmt: skip

@@ -20,6 +20,7 @@ from daybook.console.rendering import render
 from daybook.console.visits import (
     BAD_REQUEST,
     FORBIDDEN,
+    NEWEST,
     UNAVAILABLE,
     Page,
     Refused,
@@ -110,6 +111,7 @@ async def run(visit: Visit) -> Response:
         asked = verify_asked(directory, arguments)
         if asked.begin and (why := asked.why_not_from()):
             raise Refused(BAD_REQUEST, f"{why}: choose one of them")
+        await _check_begin(visit, asked.begin)
         command = asked.command()
     else:
         arguments = {"begin": _lsn(fields.get("from", "")), **_archive(visit, fields)}
@@ -146,6 +148,17 @@ def _lsn(text: str) -> int | None:
     if not (plain.isascii() and plain.isdigit() and len(plain) < 19):
         raise Refused(BAD_REQUEST, f"from must be the number of an event, and is {text[:40]!r}")
     return int(plain)
+
+
+async def _check_begin(visit: Visit, begin: int) -> None:
+    """Refuse a verification from an event on that the journal does not have yet. Raises Refused."""
+    if not begin:
+        return
+    last = (await visit.history("moment", lsn=NEWEST))["lsn"]
+    if begin > last:
+        raise Refused(
+            BAD_REQUEST, f"the last event is {last}: there is nothing to check from {begin} on"
+        )
 
 
 async def cancel(visit: Visit) -> Response:

@@ -128,7 +128,11 @@ def _readable(row: Answer) -> Answer:
 
 
 class RetriesList(Reading, frozen=True, tag="retries"):
-    """List the retries with a limit of rate: those that run, and the last ones that are over."""
+    """List the retries with a limit of rate: those that run, and the last ones that are over.
+
+    A retry ends with the broker, and the list begins with its start: messages that a retry did not
+    reach are still in their queue, which `in_queue` counts.
+    """
 
     needs_broker = True
     ways = (
@@ -136,7 +140,7 @@ class RetriesList(Reading, frozen=True, tag="retries"):
             "queue retries",
             table=Table(
                 "retries",
-                ("queue", "state", "rate", "acted", "passed_over", "begun", "by"),
+                ("queue", "state", "rate", "acted", "in_queue", "passed_over", "begun", "by"),
                 ("ended", "filter", "why"),
                 named_by="queue",
                 shape=_readable,
@@ -145,8 +149,13 @@ class RetriesList(Reading, frozen=True, tag="retries"):
     )
 
     def look(self, source: ViewSource) -> Answer:
-        """Return a row for each."""
-        return {"retries": source.retries()}
+        """Return a row for each, with how many messages its queue has now; None if it is gone."""
+        queues = source.state.queue_by_name
+        rows = source.retries()
+        for row in rows:
+            queue = queues.get(row["queue"])
+            row["in_queue"] = queue.message_count if queue is not None else None
+        return {"retries": rows}
 
 
 class RetryStop(OnQueue, Request, frozen=True, tag="stop-retry"):

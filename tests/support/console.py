@@ -183,9 +183,11 @@ class Browser:
         return self.ask("POST", path, urlencode(fields))
 
     def submit(self, shown: Shown, **fields: str) -> Shown:
-        """Fill in the form of a page, and send it."""
+        """Fill in the form of a page, and send it; show the page with what it did."""
         form = Form(shown.text)
-        return self.post(form.action, form.fields | fields)
+        answer = self.post(form.action, form.fields | fields)
+        result = answer.headers.get("location", "")
+        return self.get(result) if "/done?" in result else answer
 
     def log_in(self, login: str, passcode: str, **more: str) -> Shown:
         """Log in."""

@@ -8,7 +8,7 @@ import pytest
 from tests.interop.console.using import send
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
-from tests.support.console import Browser
+from tests.support.console import Browser, Form
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -39,3 +39,47 @@ def test_a_connection_is_closed_from_each_row_that_names_it(
             " consumes from closing and holds 1 message."
         ) in asked.words
         assert "closed 1" in browser.submit(asked).words
+
+
+def test_a_confirmation_is_good_once(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "once", "x")
+    daybook(broker, "queue", "create", "once.more")
+    form = browser.get("/b/data/do/queue/copy", queue="once", target="once.more")
+    asked = Form(browser.submit(form).text)
+    first, again = (browser.post(asked.action, asked.fields) for _ in range(2))
+    assert first.status == again.status == 303
+    assert first.headers["location"] == again.headers["location"]
+    for _ in range(2):
+        done = browser.get(first.headers["location"])
+        assert "copied 1 message" in done.words
+        assert "Back to queue once" in done.words
+    [row] = json.loads(daybook(broker, "queue", "show", "once.more", "--json"))
+    assert row["messages"] == 1
+    late = browser.post(asked.action, asked.fields | {"once": "x"})
+    assert late.status == 409
+    assert "asked too long ago, and nothing was changed" in late.error
+    assert visit("ada").get(first.headers["location"]).status == 404
+    refused = Form(browser.submit(browser.get("/b/data/do/queue/delete"), queue="nowhere").text)
+    errors = [browser.post(refused.action, refused.fields).error for _ in range(2)]
+    assert errors[0] == errors[1]
+    assert "nowhere" in errors[0]
+
+
+def test_the_list_of_retries_says_that_it_begins_with_the_broker(visit: Visit) -> None:
+    shown = visit("ada").get("/b/data/list/retries")
+    assert "There are none since the broker started: a retry that ran before has ended" in (
+        shown.words
+    )
+
+
+def test_a_filter_says_how_many_messages_were_looked_at(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("ada")
+    for size in (1, 9, 9):
+        send(broker, "filtered", "x", "--header", f"size={size}")
+    for size, fit in ((1, 1), (9, 2), (5, 0)):
+        shown = browser.get("/b/data/messages", queue="filtered", filter=f"size = '{size}'")
+        assert f"{fit} of the 3 messages looked at fit." in shown.words
+    assert "looked at" not in browser.get("/b/data/messages", queue="filtered").words

@@ -401,6 +401,14 @@ def test_a_list_says_that_the_broker_hangs_and_that_it_is_gone(watched: Watched)
     shown.wait_for_selector("[data-live=state] >> text=the console does not answer")
 
 
+def test_a_list_without_a_broker_notices_that_it_is_back(watched: Watched) -> None:
+    watched.broker.cut_power()
+    shown = watched.page.go("/b/data/list/queues")
+    shown.wait_for_selector("[data-live=state] >> text=No broker runs")
+    watched.broker.start()
+    shown.wait_for_selector("[data-live=state]:not(:has(p))", state="attached")
+
+
 def test_a_page_says_that_the_disk_is_full_and_goes_on(
     chromium: Any, tmp_path: Path, disk: Path
 ) -> None:

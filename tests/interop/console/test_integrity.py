@@ -154,6 +154,9 @@ def test_a_check_leaves_the_report_that_its_command_shows(
     assert browser.get("/b/data/report", name="x").status == 400
     assert run(browser, kind="other").status == 400
     assert run(browser, kind="audit", **{"from": "x"}).status == 400
+    behind = run(browser, kind="verify", **{"from": "9" * 18})
+    assert behind.status == 400
+    assert re.search(r"the last event is \d+: there is nothing to check from 9+ on", behind.error)
     run(browser, kind="audit", **{"from": "9" * 18})
     assert "ended without a result: there is no event after" in finished(browser).words
 

@@ -752,8 +752,11 @@ def test_dead_letters_are_grouped_and_retried(broker: BrokerProcess, visit: Visi
     rows = answer_of(["daybook", "queue", "retries", "--data", str(broker.data)])
     [row] = [each for each in rows if each["queue"] == "DLQ"]
     assert (row["queue"], row["state"], row["acted"]) == ("DLQ", "running", 1)
+    [there] = json.loads(daybook(broker, "queue", "show", "DLQ", "--json"))
+    assert row["in_queue"] == there["messages"]
+    assert '<a href="/b/data/list/retries">Retries</a>' in slow.text
     assert row["by"].startswith("ada from 127.0.0.1:")
-    assert re.search(r"DLQ running 1/m", browser.get("/b/data/list/retries").words)
+    assert re.search(r"DLQ running stop 1/m", browser.get("/b/data/list/retries").words)
     assert "runs already" in browser.do("/b/data/do/queue/retry", queue="DLQ", rate="9").error
     assert "after 1 message" in browser.do("/b/data/do/queue/stop-retry", queue="DLQ").words
     form = browser.get("/b/data/do/queue/retry", queue="DLQ")

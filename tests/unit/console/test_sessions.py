@@ -2,6 +2,7 @@
 
 from daybook.console.brokers import Identity
 from daybook.console.sessions import (
+    CONFIRMATIONS_MAX,
     IDLE_SECONDS,
     LINK_SECONDS,
     OF_A_USER_MAX,
@@ -78,3 +79,15 @@ def test_a_link_is_good_once_and_for_minutes() -> None:
     assert not sessions.take_link(first)
     clock.now = LINK_SECONDS
     assert not sessions.take_link(second)
+
+
+def test_confirmations_are_bounded_and_good_once() -> None:
+    _, session = Sessions(Clock()).begin("one", ADA)
+    token = session.new_confirmation("one")
+    assert session.confirmation(token, "two") is None
+    found = session.confirmation(token, "one")
+    assert found is not None
+    assert [found.takes(), found.takes()] == [True, False]
+    for _ in range(CONFIRMATIONS_MAX):
+        session.new_confirmation("one")
+    assert session.confirmation(token, "one") is None
