@@ -4,11 +4,12 @@ So the engine itself says what a restart, which has no events about messages, di
 never know where events come from, or how a story is shown.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from daybook.engine.facts import events
-from daybook.engine.facts.events import DELIVERY_COUNT, KIND, MESSAGE
+from daybook.engine.facts.events import DELIVERY_COUNT, KIND, MESSAGE, QUEUE
 from daybook.engine.facts.kinds import ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
@@ -48,6 +49,7 @@ class Places:
         self.state = State()
         self.forwards = Forwards()
         self.last: dict[tuple[int, int], Event] = {}
+        self.deliveries: Counter[tuple[int, int]] = Counter()
         self.dropped: dict[int, list[str]] = {}
         self.queue_ids: dict[int, None] = {}
         self.folded_lsn = 0
@@ -66,12 +68,14 @@ class Places:
     def take(self, event: Event) -> list[Consequence]:
         """Take the next event; return what it did beside what it says."""
         self.names.learn(event.row, event.detail)
-        consequences = []
+        consequences: list[Consequence] = []
         if event.row[KIND] not in TOPOLOGY:
             if event.lsn > self.folded_lsn:
                 self.apply(event)
             self._note_last(event)
             self.forwards.take(event)
+            if event.row[KIND] == events.DELIVERED:
+                consequences = list(self._count_delivery(event))
         elif event.lsn > self.folded_lsn:
             consequences = self._change_topology(event)
             self.names.forget(event.row)
@@ -102,6 +106,20 @@ class Places:
             )
             for message, queue, entry in self.entries()
         }  # fmt: skip
+
+    def _count_delivery(self, event: Event) -> Iterator[Consequence]:
+        """Yield a sentence if deliveries of the message before this one did not count."""
+        row = event.row
+        self.deliveries[row[MESSAGE], row[QUEUE]] += 1
+        number = self.deliveries[row[MESSAGE], row[QUEUE]]
+        uncounted = number - row[DELIVERY_COUNT]
+        if uncounted > 0:
+            queue, count = self.names.queue(row[QUEUE]), row[DELIVERY_COUNT]
+            yield Consequence(
+                f"this is delivery {number} from queue '{queue}'; it is attempt {count} because "
+                f"{uncounted:,} of the deliveries before did not count",
+                row[MESSAGE], queue, count,
+            )  # fmt: skip
 
     def _note_last(self, event: Event) -> None:
         """Note the last event of a message in a queue, or in those that it enters."""

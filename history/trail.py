@@ -32,6 +32,7 @@ from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.catalogs.catalog_keys import subject_of
 from daybook.recovery.signing.redaction import NOTHING, Redaction
+from daybook.texts import counted
 
 if TYPE_CHECKING:
     from daybook.history.initial_state import Beginning
@@ -325,8 +326,10 @@ class _Teller(Places):
             words = [
                 f"in flight to {consumer} from queue '{queue}'"
                 if consumer
-                else f"{self._standing(queue_id, message)} in queue '{queue}', delivered "
-                f"{self.state.queues[queue_id].entries[message].delivery_count} times"
+                else f"{self._standing(queue_id, message)} in queue '{queue}', "
+                + counted(
+                    self.state.queues[queue_id].entries[message].delivery_count, "counted attempt"
+                )
                 for (each, queue_id), (queue, consumer) in places.items()
                 if each == message
             ]

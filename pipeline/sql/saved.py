@@ -61,22 +61,28 @@ GROUP BY ALL ORDER BY longest_ms DESC, queue LIMIT 20
     Saved(
         "Which messages were handed out twice, and why?",
         """
-SELECT coalesce(r.reason, 'the broker died') AS why, count(*) AS deliveries
-FROM (SELECT message, queue, delivery_count FROM events WHERE kind = 'Delivered'
-      AND delivery_count > 1 AND time >= '{since}' AND time < '{until}') d
-LEFT JOIN (SELECT message, queue, delivery_count, reason FROM events WHERE kind = 'Returned'
-      AND time >= '{before}' AND time < '{until}') r
-ON r.message = d.message AND r.queue = d.queue AND r.delivery_count = d.delivery_count - 1
-GROUP BY ALL ORDER BY deliveries DESC
+SELECT d.message, d.queue, d.deliveries, d.attempts, d.last,
+       concat_ws(', ', r.why, CASE WHEN coalesce(r.returns, 0) < d.deliveries - 1
+                              THEN 'the broker died' END) AS why
+FROM (SELECT message, queue, greatest(count(*), max(delivery_count)) AS deliveries,
+             max(delivery_count) AS attempts, max(time) AS last
+      FROM events WHERE kind = 'Delivered' AND time >= '{since}' AND time < '{until}'
+      GROUP BY ALL HAVING count(*) > 1 OR max(delivery_count) > 1) d
+LEFT JOIN (SELECT message, queue, count(*) AS returns,
+                  string_agg(DISTINCT reason, ', ' ORDER BY reason) AS why
+           FROM events WHERE kind = 'Returned' AND time >= '{before}' AND time < '{until}'
+           GROUP BY ALL) r
+ON r.message = d.message AND r.queue = d.queue
+ORDER BY d.deliveries DESC, d.message LIMIT 100
 """,
     ),
     Saved(
-        "Which messages were handed out most often?",
+        "Which messages had the most attempts?",
         """
-SELECT message, queue, max(delivery_count) AS deliveries, min(time) AS again, max(time) AS last
+SELECT message, queue, max(delivery_count) AS attempts, min(time) AS again, max(time) AS last
 FROM events WHERE kind = 'Delivered' AND delivery_count > 1
       AND time >= '{since}' AND time < '{until}'
-GROUP BY ALL ORDER BY deliveries DESC, message LIMIT 100
+GROUP BY ALL ORDER BY attempts DESC, message LIMIT 100
 """,
     ),
     Saved(

@@ -253,3 +253,18 @@ class _Play:
     def purge(self) -> None:
         if self.random.random() < 0.1:
             self.attempt(c.PurgeQueue(self.random.choice(("archive", "orders", "late"))))
+
+
+def twice_delivered(data: Path) -> tuple[Path, int]:
+    """Write a history of a message that was delivered twice, where the first delivery did not
+    count; return it with the message."""
+    world = World()
+    world.ok(create_queue("orders", "orders"))
+    world.send("orders", b"x")
+    [message] = world.queue("orders").entries
+    for _ in range(2):
+        connection = world.connect()
+        world.attach(connection, "orders")
+        world.dispatch()
+        world.close(connection)
+    return write_history(data, world.journal), message

@@ -17,6 +17,7 @@ from daybook.pipeline.planning import Source
 from daybook.pipeline.sql.asking import Asking
 from daybook.pipeline.sql.saved import SAVED, Saved
 from tests.meta import tree
+from tests.support.histories import twice_delivered
 
 SINCE = datetime(2023, 11, 15, 1, tzinfo=UTC)
 UNTIL = datetime(2023, 11, 15, 2, tzinfo=UTC)
@@ -62,3 +63,17 @@ def test_the_page_has_a_saved_query_as_it_is(saved: Saved) -> None:
     command = textwrap.indent(sql, "  ")
     assert f'```sh\njournal sql shop "\n{command}"\n```' in page or f"```sql\n{sql}\n```" in page
     assert saved.question in page
+
+
+def test_deliveries_that_did_not_count_are_found(tmp_path: Path) -> None:
+    data, message = twice_delivered(tmp_path / "data")
+    [saved] = [each for each in SAVED if "handed out twice" in each.question]
+    span = span_of(data)
+    since, until = span.begin.replace(second=0), span.end + timedelta(minutes=1)
+    with (
+        Asking(History(Source(str(data)))) as asking,
+        asking.answer(saved.sql(since, until)) as answer,
+    ):
+        [row] = [row for batch in answer.batches for row in batch.to_pylist()]
+    assert (row["message"], row["deliveries"], row["attempts"]) == (message, 2, 1)
+    assert row["why"] == "closed"

@@ -208,7 +208,7 @@ def test_trail_follows_a_message_to_its_dead_letter_and_back(history: Any, key: 
     ]  # fmt: skip
     assert [each["message"] for each in steps[-1]["now"]] == [history["dead"], history["copy"]]
     assert "DeadLettered" in steps[-1]["now"][0]["where"]
-    assert steps[-1]["now"][1]["where"] == "ready in queue 'DLQ', delivered 0 times"
+    assert steps[-1]["now"][1]["where"] == "ready in queue 'DLQ', 0 counted attempts"
 
 
 def test_trail_tells_what_a_restart_did(history: Any) -> None:
@@ -216,7 +216,7 @@ def test_trail_tells_what_a_restart_did(history: Any) -> None:
     assert kinds(steps)[:3] == ["Routed", "Delivered", "BrokerStarted"]
     [consequence] = steps[2]["consequences"]
     assert "returned to its place in queue 'orders' by the restart; attempt 1 counts" in consequence
-    assert steps[-1]["now"][0]["where"] == "ready in queue 'orders', delivered 1 times"
+    assert steps[-1]["now"][0]["where"] == "ready in queue 'orders', 1 counted attempt"
 
 
 def test_trail_tells_that_a_restart_dropped_what_is_not_persistent(history: Any) -> None:
@@ -229,7 +229,7 @@ def test_trail_tells_that_a_restart_dropped_what_is_not_persistent(history: Any)
 def test_trail_tells_of_transactions_and_of_several_queues(history: Any) -> None:
     [routed, now] = trail(history, "committed")
     assert routed["transaction"].startswith(f"'tx-1' of connection {history['alice']}")
-    assert now["now"][0]["where"] == "ready in queue 'stock', delivered 0 times"
+    assert now["now"][0]["where"] == "ready in queue 'stock', 0 counted attempts"
     steps = trail(history, "several")
     assert "queue 'audit'" in steps[-1]["now"][0]["where"]
     assert "queue 'ledger'" in steps[-1]["now"][0]["where"]
