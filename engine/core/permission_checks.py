@@ -209,8 +209,11 @@ def may_know_address(core: Core, user: str, address: str) -> bool:
     return any(permissions.allows(user, each, place, None) for each in (SEND, CONSUME, BROWSE))
 
 
-def refusal(user: str, permission: str, address: str, queue: str | None = None) -> Refusal:
-    """Return the refusal of something that a user may not do."""
+def refusal(
+    user: str, permission: str, address: str, queue: str | None = None, *, stricter: str = ""
+) -> Refusal:
+    """Return the refusal of something that a user may not do; `stricter` is the rule that takes
+    away what another one gives."""
     is_queue = queue is not None and queue != address
     place = f"queue '{_cut(queue or '')}' of address" if is_queue else "address"
     verb = VERBS.get(permission, "administer")
@@ -218,10 +221,14 @@ def refusal(user: str, permission: str, address: str, queue: str | None = None) 
         verb = "create"
     if is_queue and permission in (DELETE_DURABLE_QUEUE, DELETE_NON_DURABLE_QUEUE):
         verb = "delete"
+    why = f"the permission {permission} is missing there"
+    if stricter:
+        why = (
+            f"the rule '{_cut(address)}' gives the permission {permission}, but the stricter rule "
+            f"'{_cut(stricter)}' does not"
+        )
     return Refusal(
-        Code.NOT_ALLOWED,
-        f"user '{user}' may not {verb} {place} '{_cut(address)}'; the permission {permission} is"
-        " missing there",
+        Code.NOT_ALLOWED, f"user '{user}' may not {verb} {place} '{_cut(address)}'; {why}"
     )
 
 

@@ -178,6 +178,15 @@ class Permissions:
                 shown.append(prefix + match)
         return Right(permission, is_complete, tuple(shown), by if is_complete else "")
 
+    def exception(self, user: str, permission: str) -> str:
+        """Return the rule that denies a user at some addresses what the rule for all of them gives,
+        empty if there is none."""
+        everything = self.syntax.any_words
+        if everything not in self.rules or not self._grants(everything, user, permission):
+            return ""
+        right = self.explain(user, permission, everything)
+        return "" if right.allowed else ", ".join(right.matches)
+
     def grants_somewhere(self, user: str, permission: str) -> bool:
         """Return whether any rule grants a user a permission, at whatever address."""
         if not self.count:

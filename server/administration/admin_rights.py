@@ -109,6 +109,10 @@ class AdminRights:
                 # As for a queue that does not exist; so it is not recorded, either.
                 return no_queue(queue)
         self._deny(Denial(0, self.actor.user, needed[0], address, queue or "", self.actor.peer))
+        everything = permissions.syntax.any_words
+        if shown == everything and queue is None and not self.actor.hosts:
+            stricter = permissions.exception(self.actor.user, permission)
+            return refusal(self.actor.user, permission, shown, stricter=stricter)
         return refusal(self.actor.user, permission, shown, queue)
 
     def _may_name(

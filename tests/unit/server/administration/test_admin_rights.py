@@ -20,6 +20,7 @@ from daybook.server.administration.admin_requests import (
     QueuePurge,
     QueueRelease,
     QueueResumption,
+    Queues,
 )
 from daybook.server.administration.admin_rights import AdminRights
 from daybook.server.administration.request_rows import ViewSource
@@ -121,6 +122,24 @@ def test_a_rule_for_the_queue_allots_its_name() -> None:
     assert rights.may(request) is None
     request = QueueCreation(QueueDefinition(name="till"), address="mine.q")
     assert rights.may(request) is not None
+
+
+def test_the_rule_that_takes_a_right_away_is_named() -> None:
+    place = Place()
+    all_of_it = "user 'dan' may not browse address '#'; "
+    for rules, why in (
+        ({"#": MINE, "DLQ": {}}, "the rule '#' gives the permission browse, but the stricter rule"
+         " 'DLQ' does not"),
+        # Without a right to all addresses, names of others are not learned.
+        ({"mine.#": MINE, "DLQ": {}}, "the permission browse is missing there"),
+        ({"#": {}, "mine.#": MINE}, "the permission browse is missing there"),
+    ):  # fmt: skip
+        permissions = Permissions(rules)
+        rights = AdminRights(place.world.state, permissions, "dan", "peer", place.denials.append)
+        refusal = rights.may(Queues())
+        assert refusal is not None
+        assert refusal.text == all_of_it + why
+    assert [each.address for each in place.denials] == ["#"] * 3
 
 
 def commands_of(place: Place, rules: dict[str, Any] | None, **at: str) -> set[str]:
