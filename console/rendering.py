@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from daybook.history.trail_drawing import between
 from daybook.server.administration.units import cell, heading, unit_of_setting
-from daybook.texts import counted, moment, printable
+from daybook.texts import counted, moment, moments_in, printable
 from daybook.version import VERSION
 
 FOLDER: Final = Path(__file__).resolve().parent
@@ -101,7 +101,7 @@ def _environment() -> Environment:
     }  # fmt: skip
     made.globals |= {
         "query": query, "version": VERSION, "between": between, "unit_of_setting": unit_of_setting,
-        "menu": MENU,
+        "menu": MENU, "moments_in": moments_in,
     }  # fmt: skip
     return made
 

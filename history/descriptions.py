@@ -42,7 +42,14 @@ from daybook.history.names import Names
 from daybook.history.replays.fate_words import REPLAY_OF
 from daybook.history.scan import Event
 from daybook.recovery.signing.redaction import NOTHING, Redaction
-from daybook.texts import body_fields, counted, moment, printable, without_redacted
+from daybook.texts import (
+    body_fields,
+    counted,
+    moment,
+    moments_in,
+    printable,
+    without_redacted,
+)
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes", "omitted_bytes", "link"})
 """Fields of details that are described separately."""
@@ -286,7 +293,8 @@ def _asked_fields(request: dict[str, Any]) -> Iterator[str]:
         elif value not in (None, "", 0, -1, [], False):
             many = isinstance(value, list)
             shown = " and ".join(map(str, value)) if many else str(value)
-            yield f"{key.replace('_', ' ')} {shown}"
+            times = ", ".join(f"{each} is {at}" for each, at in moments_in(shown).items())
+            yield f"{key.replace('_', ' ')} {shown}" + (f" ({times})" if times else "")
 
 
 def _size(event: Event, detail: dict[str, Any], redacted: Redaction) -> str:

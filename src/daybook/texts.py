@@ -1,10 +1,15 @@
 """Times, names and bodies as text that is safe for terminals and JSON readers."""
 
 import pwd
+import re
 from base64 import b64encode
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
+
+_TIMES: Final = re.compile(
+    r"\b(?:_DAYBOOK_DEATH_TIME|JMSTimestamp|JMSExpiration)\s*(?:[<>]=?|<>|=)\s*([1-9]\d{9,14})\b"
+)
 
 
 def moment(microseconds: int) -> str:
@@ -60,6 +65,12 @@ def user_name(number: int) -> str:
     except KeyError:
         # A container may have users without names.
         return f"uid {number}"
+
+
+def moments_in(text: str) -> dict[str, str]:
+    """Return the times that a filter compares headers with, in milliseconds since 1970, each with
+    its moment in UTC."""
+    return {each: moment(int(each) * 1000) for each in _TIMES.findall(text)}
 
 
 def counted(number: int, thing: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from daybook.engine.facts.own_headers import DEATH_TIME
+from daybook.texts import moment
 from tests.interop.console.test_pages import answer_of, command_on
 from tests.interop.console.using import send
 from tests.interop.using import daybook, events, journal
@@ -83,3 +85,9 @@ def test_the_origin_of_a_copy_is_readable(broker: BrokerProcess, visit: Visit) -
     origin = rf"origin \(reason 'administration', message {moved['related']}, address 'readable'"
     assert re.search(origin, story.words), story.words
     assert '{"' not in story.words
+
+
+def test_a_command_shows_the_moment_of_a_filter(visit: Visit) -> None:
+    chosen = f"{DEATH_TIME} >= 1795953008853"
+    shown = visit("ada").get("/b/data/messages", queue="readable", filter=chosen)
+    assert f"1795953008853 is {moment(1795953008853000)} UTC" in shown.words

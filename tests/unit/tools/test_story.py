@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from daybook.engine.facts import details, events
 from daybook.engine.facts.events import COLUMNS, EVENT_TYPES, EventType
+from daybook.engine.facts.own_headers import DEATH_TIME
 from daybook.engine.facts.reasons import REASONS
 from daybook.history.descriptions import as_object, line, sentence
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.texts import moment
+from daybook.texts import moment, moments_in
 from daybook.times import parse_time
 from tests.support.worlds.second_format import MAPS, encode, installed
 
@@ -183,3 +184,13 @@ def test_moments_round_trip_and_never_fail() -> None:
     assert moment(1_763_640_000_000_001) == "2025-11-20 12:00:00.000001"
     assert parse_time(moment(1_763_640_000_000_001), NOW) == 1_763_640_000_000_001
     assert moment(2**63 - 1).endswith("us")
+
+
+def test_times_in_filters_of_requests_are_readable() -> None:
+    wanted = f"{DEATH_TIME} >= 1795953008853 AND price > 12345678901 AND JMSTimestamp<1795953008853"
+    request = json.dumps({"do": "act-on-messages", "queue": "DLQ", "filter": wanted})
+    detail = events.encode_detail(details.AdministeredDetail("ada", request))
+    event = Event(7, events.row(events.ADMINISTERED, time=1), detail, b"", 0, None)
+    said = sentence(event, Names())
+    assert said.endswith(f"filter {wanted} (1795953008853 is {moment(1795953008853000)}))")
+    assert moments_in(wanted) == {"1795953008853": moment(1795953008853000)}
