@@ -173,7 +173,9 @@ def _page_of(command: str) -> str:
     if found is None:
         return ""
     if found.way.table is not None:
-        return f"the page {found.tag.replace('-', ' ').capitalize()}"
+        page = f"the page {found.tag.replace('-', ' ').capitalize()}"
+        # A list of one object is not in the menu.
+        return f"{page} of the queue" if place_of(found.row) else page
     return f"'{found.way.command.partition(' ')[2].replace('-', ' ')}'"
 
 

@@ -46,8 +46,12 @@ LEADING: Final = {
 """Columns whose values lead to a page, and the beginning of its URL."""
 OWN_PAGES: Final = frozenset({"queue", "address"})
 """Requests about one object, which has a page of its own; a list of it needs its name."""
-PRESSING: Final = ("ready", "bytes", "oldest_ready", "oldest_ready_since")
-"""Columns that a list shows first, after the names, so that no window cuts them off."""
+PRESSING: Final = {
+    "ready": ("ready", "bytes", "oldest_ready", "oldest_ready_since"),
+    "oldest_in_flight": ("in_flight", "oldest_in_flight", "oldest_in_flight_since"),
+}
+"""Columns that a list shows first, after the names, so that no window cuts them off: those of the
+first column here that the list has."""
 OF_CONSUMERS: Final = (
     "consumer", "connection", "user", "client_id", "in_flight", "oldest_in_flight",
     "oldest_in_flight_since", "settled_per_second", "credit_messages", "credit_bytes", "ack_mode",
@@ -71,6 +75,12 @@ OPPOSITES: Final = {
     "queue pause": False, "queue resume": True, "address pause": False, "address resume": True,
 }  # fmt: skip
 """Commands that are offered where `paused` is this: elsewhere they change nothing."""
+NEEDED: Final = {
+    "queue release": "held", "queue deliver-scheduled": "scheduled", "queue retry": "messages",
+}  # fmt: skip
+"""Commands that are offered where the queue has what this column counts."""
+OWN_GROUPS: Final = ("queue", "address")
+"""Commands about what the page shows, whose buttons need no more than their verb."""
 
 
 def request_of(row: type[Request], given: Mapping[str, str]) -> dict[str, Any]:
@@ -100,11 +110,14 @@ async def list_page(visit: Visit) -> Response:
     rows = answer[way.table.key]
     shaped = [way.table.shape(each) for each in rows] if way.table.shape is not None else rows
     marks = marks_of(row, way)
+    sorts = _sorts(marks)
+    if asked.get("sort") and asked["sort"] not in sorts:
+        raise Refused(BAD_REQUEST, f"sort must be one of {', '.join(sorts)}")
     shown = {name: asked[name] for name in marks if asked.get(name)}
     return visit.page(
         "list.html", title=found.tag.replace("-", " ").capitalize(), found=found,
         help=(way.doc or row.__doc__ or "").strip(), columns=_columns(way.table), rows=shaped,
-        asked=asked, marks=marks, sorts=_sorts(marks), leading=_leading(visit), shown=shown,
+        asked=asked, marks=marks, sorts=sorts, leading=_leading(visit), shown=shown,
         total=answer.get("total"), next_offset=answer.get("next_offset"),
         previous=_previous(asked), option=Option,
         command=command(visit, way, asked, *(() if visit.broker.url else way.words(answer))),
@@ -134,10 +147,11 @@ def _list_of(tag: str, given: Mapping[str, str]) -> Found:
 def _columns(table: Table) -> tuple[str, ...]:
     """Return the columns as a list shows them: names, what is pressing, and the rest."""
     every = (*table.columns, *table.more)
-    if PRESSING[0] not in every:
+    firsts = next((PRESSING[each] for each in PRESSING if each in every), ())
+    if not firsts:
         return every
-    names = every[: every.index(PRESSING[0])]
-    pressing = tuple(each for each in PRESSING if each in every)
+    names = every[: every.index(firsts[0])]
+    pressing = tuple(each for each in firsts if each in every)
     return (*names, *pressing, *(each for each in every if each not in names + pressing))
 
 
@@ -184,10 +198,12 @@ async def queue_page(visit: Visit) -> Response:
         consumers = await _consumers_of(visit, name)
         known = visit.console.rates_of_queues[visit.broker.name]
         rates = known.of(row["queue"], row, time.monotonic())
+    commands = await _of_queue(visit, row["queue"])
     return visit.page(
         "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
         consumers=consumers, of_consumers=OF_CONSUMERS, leading=_leading(visit), rates=rates,
-        actions=_actions(visit, await _of_queue(visit, row["queue"]), row),
+        actions=_actions(visit, commands, row),
+        is_sharded=visit.is_live and visit.may("queue drain") and "queue drain" in commands,
         diverts=await _diverts_of(visit, row["address"]),
         command=command_of(visit, "queue show", do="queue", queue=plain(name)),
     )  # fmt: skip
@@ -228,17 +244,34 @@ async def address_page(visit: Visit) -> Response:
 
 
 async def _of_queue(visit: Visit, name: str) -> tuple[str, ...]:
-    """Return the commands for a queue; a retry can be stopped while one runs, as far as the user
-    may know that."""
-    if not visit.is_live or not visit.may("queue stop-retry"):
+    """Return the commands for a queue; a retry can be stopped while one runs, and a sharded queue
+    can be drained, as far as the user may know that."""
+    if not visit.is_live:
         return OF_QUEUES
+    without = set()
+    if visit.may("queue stop-retry") and not await _is_retried(visit, name):
+        without.add("queue stop-retry")
+    if visit.may("queue drain") and not await _is_sharded(visit, name):
+        without.add("queue drain")
+    return tuple(each for each in OF_QUEUES if each not in without)
+
+
+async def _is_retried(visit: Visit, name: str) -> bool:
+    """Whether a retry of a queue runs, or the user may not know."""
     try:
         retries = (await visit.look({"do": "retries"}))["retries"]
     except ControlError:
-        return OF_QUEUES
-    if any(each["queue"] == name and each["state"] == RUNNING for each in retries):
-        return OF_QUEUES
-    return tuple(each for each in OF_QUEUES if each != "queue stop-retry")
+        return True
+    return any(each["queue"] == name and each["state"] == RUNNING for each in retries)
+
+
+async def _is_sharded(visit: Visit, name: str) -> bool:
+    """Whether a queue has shards, or the user may not know."""
+    try:
+        await visit.look({"do": "shards", "address": name})
+    except ControlError as error:
+        return error.code != "not-found"
+    return True
 
 
 async def _diverts_of(visit: Visit, name: str) -> list[dict[str, Any]]:
@@ -260,6 +293,8 @@ def _actions(
     for each in filter(visit.may, commands):
         if each in OPPOSITES and row.get("paused", OPPOSITES[each]) != OPPOSITES[each]:
             continue
+        if each in NEEDED and not row.get(NEEDED[each], 1):
+            continue
         found = way_of(each)
         assert found is not None, each
         names = [field.name for field in msgspec.structs.fields(found.row)]
@@ -267,11 +302,18 @@ def _actions(
         told.append(
             {
                 "path": each.replace(" ", "/"),
-                "title": each.partition(" ")[2].replace("-", " "),
+                "title": _verb(each),
                 "known": {name: value for name, value in known.items() if name in names},
             }
         )
     return told
+
+
+def _verb(command: str) -> str:
+    """Return what the button of a command says: its verb, and what is not what the page shows."""
+    group, _, verb = command.partition(" ")
+    verb = verb.replace("-", " ")
+    return verb if group in OWN_GROUPS else f"{verb} {group}"
 
 
 def place_of(row: type[Request]) -> str:

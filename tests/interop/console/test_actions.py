@@ -1,6 +1,7 @@
 """Actions: the offers of a page, the words of a confirmation, and that one is carried out once."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from tests.interop.console.using import send
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
 from tests.support.console import Browser, Form
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -83,3 +84,52 @@ def test_a_filter_says_how_many_messages_were_looked_at(
         shown = browser.get("/b/data/messages", queue="filtered", filter=f"size = '{size}'")
         assert f"{fit} of the 3 messages looked at fit." in shown.words
     assert "looked at" not in browser.get("/b/data/messages", queue="filtered").words
+
+
+def test_actions_that_cannot_apply_are_not_offered(broker: BrokerProcess, visit: Visit) -> None:
+    browser, page = visit("ada"), "/b/data/queue"
+    send(broker, "applies", "x")
+    daybook(broker, "queue", "create", "applies.not")
+    offered = browser.get("/b/data/queue", queue="applies").text
+    assert "/do/queue/retry?" in offered
+    for never in ("drain", "release", "deliver-scheduled"):
+        assert f"/do/queue/{never}?" not in offered, never
+    assert "list/shards" not in offered
+    assert "/do/queue/retry?" not in browser.get("/b/data/queue", queue="applies.not").text
+    with Wire(broker.port) as wire:
+        wire.connect(login="ada", passcode="ada")
+        head = b"SEND\ndestination:applies\nAMQ_SCHEDULED_DELAY:600000\nreceipt:r\n\n"
+        wire.write(head + b"x\0")
+        wire.expect("RECEIPT")
+    wait_for(
+        lambda: "/do/queue/deliver-scheduled?" in browser.get(page, queue="applies").text,
+        "the button",
+    )
+
+
+def test_buttons_say_what_they_are_about(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "buttons", "x")
+    shown = visit("ada").get("/b/data/address", address="buttons").text
+    titles = re.findall(r'<li><a class="button" href="[^"]*">([^<]*)</a>', shown)
+    assert titles[-4:] == ["delete", "set settings", "remove settings", "create divert"]
+
+
+def test_a_list_refuses_a_column_that_it_does_not_sort_by(visit: Visit) -> None:
+    wrong = visit("ada").get("/b/data/list/queues", sort="zzz")
+    assert wrong.status == 400
+    assert "sort must be one of " in wrong.error
+
+
+def test_what_is_pressing_comes_first(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "halting", "x")
+    daybook(broker, "queue", "pause", "halting")
+    browser = visit("ada")
+    queues = browser.get("/b/data/list/queues", search="halting")
+    assert re.search(r">halting</a>\s*<span class=\"tag warn\">paused</span>", queues.text)
+    with Wire(broker.port) as wire:
+        wire.connect(login="ada", passcode="ada")
+        wire.send("SUBSCRIBE", id="s", destination="halting.not", ack="client", receipt="r")
+        wire.expect("RECEIPT")
+        shown = browser.get("/b/data/list/consumers")
+    headings = re.sub(r"<[^>]*>", "", shown.text.partition("<thead>")[2].partition("</thead>")[0])
+    assert "queue in flight oldest in flight oldest in flight since" in " ".join(headings.split())

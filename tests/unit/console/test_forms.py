@@ -101,6 +101,9 @@ def test_commands_are_said_as_pages_and_buttons() -> None:
     assert in_words_of_the_form(text, found) == (
         "With 'rate': see the page Retries, and 'stop retry'; --other `nothing`"
     )
+    assert in_words_of_the_form("See `daybook queue shards`.", found) == (
+        "See the page Shards of the queue."
+    )
 
 
 @pytest.mark.parametrize(
