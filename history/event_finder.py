@@ -104,7 +104,10 @@ class EventFinder:
                     self._catalogs.give_up(span, damage)
                 except NotCatalogued as error:
                     name = self._catalogs.segment_of(span.first_lsn)
-                    self._catalogs.note(f"segment {name} was read: {error}")
+                    self._catalogs.note(
+                        f"the search is complete, but was slower: segment {name} was read whole, "
+                        f"because {error}"
+                    )
             last = span.last_lsn
             if search.to_lsn is not None:
                 last = search.to_lsn if last is None else min(last, search.to_lsn)

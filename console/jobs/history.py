@@ -77,11 +77,15 @@ def story(directory: str, message: int) -> dict[str, Any]:
     """Return what happened to a message, and to those that were made of it."""
     with _reading(directory) as (path, finder):
         told = trail.follow(finder, message, path)
+        queued = {lane.message for lane, _ in told.steps[-1].places} if told.steps else set()
         return {
             "messages": told.messages,
             "steps": [_step(each) for each in told.steps[:STEPS_MAX]],
             "more": max(0, len(told.steps) - STEPS_MAX),
-            "now": [{"message": each, "where": where} for each, where in told.now],
+            "now": [
+                {"message": each, "where": where, "is_queued": each in queued}
+                for each, where in told.now
+            ],
             "missing": told.missing,
             "ended": told.ended,
             "notes": finder.notes,

@@ -40,7 +40,7 @@ from daybook.recovery.signing.export_proof import redacted_in
 from daybook.server.administration import views
 from daybook.server.administration.overview import overview
 from daybook.server.process.slices import at_once
-from daybook.texts import moment, printable, without_redacted
+from daybook.texts import counted, moment, printable, without_redacted
 from daybook.tools.history.past_states import found, opened
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
@@ -297,7 +297,7 @@ def _show_queue(state: State, at: Moment, flags: dict[str, Any]) -> None:
         return
     click.echo(
         f"queue {printable(flags['queue'])} after event {at.lsn} ({moment(at.time or 0)} UTC): "
-        f"{count:,} messages"
+        f"{counted(count, 'message')}"
     )
     if not rows:
         return

@@ -1,5 +1,6 @@
 """The last events of a question are the end of all events that fit it, whatever is asked."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.facts.events import CONNECTION, MESSAGE, TIME
 from daybook.history import selection
+from daybook.history.contents import WithHeader, found_messages
 from daybook.history.event_finder import EventFinder
 from daybook.history.selection import Question, begin_of_last, begun
 from daybook.journal.data_directory import JOURNAL
@@ -64,3 +66,12 @@ def test_the_last_events_are_the_end_of_all(
             begin = begin_of_last(finder, data, question, count)
             assert begin == (expected[0] if expected else question.from_lsn)
             finder.close()
+
+
+def test_a_search_beside_the_catalogs_says_that_it_is_complete(directories: list[Path]) -> None:
+    with closing(EventFinder(RealDisk(directories[1] / JOURNAL), directories[1])) as finder:
+        list(found_messages(finder, WithHeader("\udc80", "1")))
+    assert finder.notes
+    for note in finder.notes:
+        assert note.startswith("the search is complete, but was slower: segment "), note
+        assert note.endswith("because its catalog does not have the header '\udc80'")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from daybook.console.jobs.history import story
 from daybook.engine import commands
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import BY_NUMBER
@@ -477,3 +478,9 @@ def test_follow_tells_what_comes_until_it_is_interrupted(pen: Any) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait() == 0
         assert process.stderr.read() == ""
+
+
+def test_a_page_tells_messages_in_a_queue_from_those_that_left(history: Any) -> None:
+    now = story(str(history.data), history["dead"])["now"]
+    assert [each["is_queued"] for each in now] == [False, True]
+    assert not story(str(history.data), history["acknowledged"])["now"][0]["is_queued"]
