@@ -1,9 +1,10 @@
 """The pictures of the console in the documentation: `python -m tests.interop.console.pictures`.
 
 Stages two minutes of a small shop, with poison messages, a crash and an operator, and takes the
-pictures in `docs/images` in a real browser.
+pictures in a real browser: in `docs/images`, or in the directory of `--into`.
 """
 
+import argparse
 import math
 import re
 import time
@@ -82,15 +83,32 @@ def stage(broker: BrokerProcess) -> None:
     broker.start()
 
 
-def take(page: Page, path: str, name: str, size: dict[str, int]) -> None:
+def take(page: Page, path: str, file: Path, size: dict[str, int]) -> None:
     """Take a picture of a page."""
     page.page.set_viewport_size(size)
     page.go(path)
     page.page.wait_for_timeout(1000)
-    page.page.screenshot(path=IMAGES / name)
+    page.page.screenshot(path=file)
 
 
-def main() -> None:
+def asked_into() -> Path:
+    """Return the directory for the pictures, from the arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.interop.console.pictures",
+        description="Stage two minutes of a small shop, and take the pictures of the console.",
+    )
+    parser.add_argument(
+        "--into", metavar="DIR", type=Path, default=IMAGES,
+        help="an existing directory, in which pictures of the same names are overwritten"
+        " (docs/images)",
+    )  # fmt: skip
+    into: Path = parser.parse_args().into
+    if not into.is_dir():
+        parser.error(f"there is no directory {into}")
+    return into.absolute()
+
+
+def main(into: Path) -> None:
     """Stage the shop, and take all pictures."""
     with TemporaryDirectory() as folder, chdir(folder), sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -106,18 +124,18 @@ def main() -> None:
                 time.sleep(SECONDS)
                 wait_for(lambda: events(broker, "DeadLettered"), "dead letters")
                 dead = events(broker, "DeadLettered")[-1]["message"]
-                take(page, "/b/shop", "console-overview.png", TALL)
+                take(page, "/b/shop", into / "console-overview.png", TALL)
                 take(
                     page,
                     "/b/shop/dead-letters?queue=DLQ&by=error",
-                    "console-dead-letters.png",
+                    into / "console-dead-letters.png",
                     TALL,
                 )
-                take(page, f"/b/shop/story?message={dead}", "console-story.png", TALL)
+                take(page, f"/b/shop/story?message={dead}", into / "console-story.png", TALL)
             page.page.get_by_role("button", name=re.compile("theme")).click()
             at = events(broker, "BrokerStarted")[-1]["lsn"]
-            take(page, f"/b/shop/past?at={at}", "console-time-machine.png", WIDE)
+            take(page, f"/b/shop/past?at={at}", into / "console-time-machine.png", WIDE)
 
 
 if __name__ == "__main__":
-    main()
+    main(asked_into())
