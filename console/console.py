@@ -50,7 +50,11 @@ class Console:
     @contextlib.asynccontextmanager
     async def living(self) -> AsyncIterator[None]:
         """Sample and tidy up for as long as this is open; then end everything."""
-        tasks = [asyncio.create_task(each.run()) for each in self.samples.values()]
+        tasks = [
+            asyncio.create_task(work)
+            for each in self.samples.values()
+            for work in (each.run(), each.watch_reports())
+        ]
         tasks.append(asyncio.create_task(self._tick()))
         try:
             yield

@@ -16,12 +16,15 @@ import msgspec
 
 from daybook.client.control import ControlError
 from daybook.console.brokers import Broker, NotRunning
+from daybook.history.reports.report_files import faults
 
 PERIOD_SECONDS: Final = 5.0
 RETURN_SECONDS: Final = 1.0
 """How often it is looked whether a broker that is gone runs again."""
 LEAST_SECONDS: Final = 0.5
 """The least time between two samples, whatever a broker does."""
+REPORTS_SECONDS: Final = 5.0
+"""How often it is looked what the last verification and audit found."""
 SAMPLES_MAX: Final = 720
 """An hour."""
 HOUR_SECONDS: Final = 3600.0
@@ -90,6 +93,8 @@ class Samples:
         self.earlier: list[Sample] | None = None
         """What the journal said of the time before the first sample, None if it was not asked."""
         self.asking: Final = asyncio.Lock()
+        self.faults: list[str] = []
+        """What the last verification and audit found wrong."""
         self.renewed: Final = asyncio.Condition()
         self.taken = 0.0
         self.shown: tuple[Sample, bytes] | None = None
@@ -104,6 +109,15 @@ class Samples:
                 self.renewed.notify_all()
             await asyncio.sleep(LEAST_SECONDS)
             await self._rest()
+
+    async def watch_reports(self) -> None:
+        """Look at the reports for as long as the console runs: a disk that hangs delays only
+        this."""
+        assert self.broker.directory is not None
+        while True:
+            with contextlib.suppress(OSError):
+                self.faults = await asyncio.to_thread(faults, self.broker.directory)
+            await asyncio.sleep(REPORTS_SECONDS)
 
     async def _rest(self) -> None:
         """Wait for the time of the next sample: less if the broker ends, or runs again."""

@@ -16,7 +16,7 @@ from daybook.console.pages.lists import command_of
 from daybook.console.rendering import render
 from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Sample, Samples
 from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
-from daybook.server.monitoring.health import EXIT_WARNING, problems
+from daybook.server.monitoring.health import EXIT_WARNING, check_problems, problems
 
 STREAMS_MAX: Final = 500
 """How many pages renew themselves at a time; more must be loaded again by hand."""
@@ -81,6 +81,8 @@ async def _values(visit: Visit) -> dict[str, Any]:
 
 def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
     found = problems(status)
+    if samples is not None and status["running"]:
+        found += check_problems(samples.faults)
     return {
         "status": status,
         "counts": COUNTS,

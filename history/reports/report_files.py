@@ -21,9 +21,10 @@ from typing import Final
 import msgspec
 
 from daybook.errors import DaybookError
-from daybook.history.reports.report import KINDS, Report
+from daybook.history.reports.report import AUDIT, KINDS, VERIFY, Report
 from daybook.journal.data_directory import LOCK, REPORTS
 from daybook.journal.reader_folder import ReaderFolder
+from daybook.texts import moment
 
 KEPT_MAX: Final = 20
 """How many reports of each kind stay."""
@@ -99,6 +100,27 @@ def read(directory: Path, name: str) -> Report:
     if found.report is None:
         raise NoSuchReport(f"report {name} of {directory} cannot be shown: {found.damage}")
     return found.report
+
+
+def faults(directory: Path) -> list[str]:
+    """Return a sentence for the last verification of all history, or a newer one of a part, that
+    found anything wrong; likewise for audits. Raises OSError."""
+    try:
+        folder = ReaderFolder(directory, REPORTS, make=False)
+    except FileNotFoundError:
+        return []
+    found = []
+    with closing(folder):
+        names = folder.names()
+        for kind, check in ((VERIFY, "verification"), (AUDIT, "audit")):
+            for name in sorted(_of_kind(names, (kind,)), reverse=True):
+                report = _read(folder, name).report
+                if report is not None and not report.ok:
+                    when = moment(report.begun)[:19].replace("T", " ")
+                    found.append(f"the {check} of {when} UTC: {report.result}")
+                if report is not None and not (report.ok and report.is_partial):
+                    break
+    return found
 
 
 def _of_kind(names: Iterable[str], kinds: Iterable[str]) -> list[str]:

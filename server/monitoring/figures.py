@@ -173,7 +173,10 @@ BROKER: Final = (
         lambda process: float(not process.unready()),
         "1 if the broker takes messages, 0 if not; as /ready reports.",
     ),
-    _gauge("problems", _problems, "Problems by kind, as `daybook health` reports them.", "kind"),
+    _gauge(
+        "problems", _problems,
+        "Problems of the broker by kind, as `daybook health` reports them.", "kind",
+    ),
     _gauge(
         "connections",
         _connections,

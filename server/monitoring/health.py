@@ -6,7 +6,7 @@ It uses only the status. Texts may name files, and are for administrators; the r
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +28,9 @@ NAMED_MAX: Final = 5
 """How many paused queues, or connectors, a sentence names."""
 
 _HANGS: Final = "When something hangs, or the journal is damaged while the broker runs"
+CHECK: Final = "check"
+"""The kind of what a verification or an audit found. Its reports are files, which the broker does
+not read; commands and the console do."""
 RUNBOOK: Final[Mapping[str, tuple[str, str]]] = {
     "disk": ("operations", "When the disk is full"),
     "durability": ("operations", "When the disk is slow"),
@@ -43,10 +46,11 @@ RUNBOOK: Final[Mapping[str, tuple[str, str]]] = {
     "certificate": ("security", "Renewal of certificates"),
     "console": ("console", "With the broker"),
     "cluster": ("monitoring", "Clusters"),
+    CHECK: ("operations", "When the journal is damaged"),
 }  # fmt: skip
 """The page of the documentation, and its section, about each kind of problem."""
-KINDS: Final = tuple(RUNBOOK)
-"""The kinds of problems of a running broker."""
+KINDS: Final = tuple(kind for kind in RUNBOOK if kind != CHECK)
+"""The kinds of problems of a running broker, from its status."""
 
 
 _PUNCTUATION: Final = re.compile(r"[^\w -]")
@@ -55,8 +59,8 @@ _PUNCTUATION: Final = re.compile(r"[^\w -]")
 class Problem(msgspec.Struct, frozen=True):
     """A problem: its exit code and a sentence. The code 0 is that of a warning.
 
-    `kind` is one of KINDS; `unready` says why no messages are accepted because of it, "" if they
-    are. `queues` are those that the sentence names.
+    `kind` is one of those of RUNBOOK; `unready` says why no messages are accepted because of it, ""
+    if they are. `queues` are those that the sentence names.
     """
 
     code: int
@@ -127,6 +131,12 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
     ]
     found += cluster_problems(status.get("cluster", {}))
     return found
+
+
+def check_problems(faults: Iterable[str]) -> list[Problem]:
+    """Return the problems that verifications and audits found; warnings, since a restart of the
+    broker corrects none."""
+    return [Problem(EXIT_WARNING, text, CHECK) for text in faults]
 
 
 def cluster_problems(cluster: Mapping[str, Any]) -> list[Problem]:

@@ -13,6 +13,7 @@ queue with messages; `health --strict` exits with 1 for it. `health` is for supe
 containers and for monitoring: without a running broker it does not read the journal.
 """
 
+import contextlib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +28,11 @@ from daybook.server.monitoring.health import (
     EXIT_WARNING,
     EXIT_WRONG,
     Problem,
+    check_problems,
     cluster_problems,
     problems,
 )
-from daybook.tools.administration.broker_access import broker_option, reach
+from daybook.tools.administration.broker_access import broker_option, is_elsewhere, reach
 from daybook.tools.administration.request_commands import (
     asked_moment,
     at_option,
@@ -74,7 +76,7 @@ def status(ctx: click.Context, data: Path, as_json: bool) -> None:
     """Show the state of the broker."""
     answer = {"running": True} | look(data, {"do": "status"})
     # Problems are found while a broker runs; the journal has none.
-    found = problems(answer) if asked_moment() is None else []
+    found = problems(answer) + _of_checks(data) if asked_moment() is None else []
     if as_json:
         show_json_pretty(answer | _texts(found))
     else:
@@ -160,7 +162,7 @@ def health(ctx: click.Context, data: Path, as_json: bool, strict: bool) -> None:
     answer = reach(data, {"do": "status"})
     healthy = "healthy"
     if answer is not None:
-        found = problems(answer)
+        found = problems(answer) + _of_checks(data)
     elif (node := _node(data)) is not None:
         found, healthy = cluster_problems(node), f"healthy: {role_for_clients(node)}"
     else:
@@ -172,6 +174,18 @@ def health(ctx: click.Context, data: Path, as_json: bool, strict: bool) -> None:
     if strict and found:
         ctx.exit(max(EXIT_WRONG, *(problem.code for problem in found)))
     _leave(ctx, found)
+
+
+def _of_checks(data: Path) -> list[Problem]:
+    """Return what the last verification and audit found, of a broker on this machine."""
+    if is_elsewhere():
+        return []
+    # Slow to import.
+    from daybook.history.reports.report_files import faults  # noqa: PLC0415
+
+    with contextlib.suppress(OSError):
+        return check_problems(faults(data))
+    return []
 
 
 def _node(data: Path) -> dict[str, Any] | None:

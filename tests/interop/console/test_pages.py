@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 from daybook.console.brokers import READ_SECONDS
+from daybook.history.reports.report import VERIFY, Report
+from daybook.history.reports.report_files import keep
+from daybook.journal.data_directory import REPORTS
 from daybook.server.administration.ways import every_way
 from daybook.texts import moment
 from tests.interop.console.using import send
@@ -903,6 +906,39 @@ def test_a_deletion_says_first_what_is_in_the_way(broker: BrokerProcess, visit: 
     wait_for(lambda: why not in asked("queue", force="yes").words, "its end")
     done = browser.submit(asked("queue", force="yes"))
     assert "deleted queue 'bulk': 3 messages removed" in done.words
+
+
+def test_what_the_last_check_found_is_a_warning(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    newest = 4_000_000_000_000_000
+    found = Report(
+        VERIFY, newest, newest, "ada", "journal verify --data d", ok=False, result="1 fault, wrong"
+    )
+    kept = keep(broker.data, found)
+    said = "the verification of 2096-10-02 07:06:40 UTC: 1 fault, wrong"
+    try:
+        assert f"warning: {said}" in daybook(broker, "health")
+        assert said in daybook(broker, "status", "--json")
+        wait_for(lambda: said in browser.get("/b/data").words, "the warning")
+    finally:
+        (broker.data / REPORTS / f"{kept.name}.json").unlink()
+    wait_for(lambda: said not in browser.get("/b/data").words, "its end")
+
+
+def test_who_paused_a_queue_is_one_step_away(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    send(broker, "resting", "x")
+    page = browser.get("/b/data/queue", queue="resting")
+    assert "by whom" not in page.words
+    browser.do("/b/data/do/queue/pause", queue="resting")
+    wait_for(
+        lambda: "Since when, and by whom" in browser.get("/b/data/queue", queue="resting").words,
+        "the link",
+    )
+    events = browser.get("/b/data/events", queue="resting", kind="QueuePaused")
+    assert "resting" in events.words
+    assert "ada" in events.words
+    browser.do("/b/data/do/queue/resume", queue="resting")
 
 
 def test_who_holds_a_message_is_on_the_page_of_the_queue_and_first_in_the_list(

@@ -13,6 +13,7 @@ from daybook.history.reports.report_files import (
     FILE_BYTES_MAX,
     KEPT_MAX,
     NoSuchReport,
+    faults,
     keep,
     listed,
     read,
@@ -71,6 +72,22 @@ def test_checks_of_a_part_do_not_displace_the_last_one_of_all_history(data: Path
     keep(data, report(KEPT_MAX + 6))
     assert newest() == [(VERIFY, KEPT_MAX + 6, False), (AUDIT, 1, True)]
     assert [each.kind for each in listed(data)].count(VERIFY) == KEPT_MAX
+
+
+def test_what_the_last_checks_found_is_said_until_one_of_all_history_finds_nothing(
+    data: Path,
+) -> None:
+    assert faults(data) == []
+    keep(data, report(1, ok=False, result="1 fault"))
+    keep(data, report(2, AUDIT))
+    said = ["the verification of 1970-01-01 00:00:00 UTC: 1 fault"]
+    assert faults(data) == said
+    keep(data, report(3, command="journal verify --data d --from 7"))
+    assert faults(data) == said
+    keep(data, report(4, AUDIT, ok=False, result="2 breaches"))
+    assert faults(data) == [*said, "the audit of 1970-01-01 00:00:00 UTC: 2 breaches"]
+    keep(data, report(5))
+    assert faults(data) == ["the audit of 1970-01-01 00:00:00 UTC: 2 breaches"]
 
 
 def test_a_report_is_small_whatever_was_found(data: Path) -> None:
