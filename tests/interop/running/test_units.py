@@ -22,7 +22,7 @@ COUNTED = {
 OF_MESSAGES = {
     "ready", "held", "scheduled", "in flight", "added", "acknowledged", "dead lettered", "expired",
     "connectors", "connectors down", "routed", "unrouted", "retained", "remembered ids",
-    "transactions", "oldest ready",
+    "transactions", "oldest ready", "delivered", "settled", "oldest in flight",
 }  # fmt: skip
 """Headings of the lists of queues, addresses and connections name their units."""
 

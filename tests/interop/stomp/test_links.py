@@ -562,8 +562,8 @@ def test_a_trail_and_sql_tell_what_was_noted(connect: Connect, shared: LinksBrok
         assert head["annotations"] == [list(pair) for pair in noted.items()]
         client.settle(3, dead)
     told = asked("trail", shared, str(message)).stdout
-    assert 'annotations {"x-why":"no stock"}' in told
-    assert 'annotations {"x-why":"no stock","x-who":5}' in told
+    assert "annotations (x-why 'no stock')" in told
+    assert "annotations (x-why 'no stock', x-who 5)" in told
     query = (
         "SELECT json_extract_string(detail, '$.annotations.x-why') AS why FROM events"
         f" WHERE kind = 'Routed' AND message = {dead}"
