@@ -66,7 +66,18 @@ def test_the_cluster_is_shown_and_its_lead_handed_over(tmp_path: Path) -> None:
             assert f"Let '{to}' lead" in confirm.words
             done = chief.submit(confirm)
             assert "The lead is being handed over" in done.words
-            assert cluster.wait_for_leader(other_than=first.name).name == to
+
+            def is_handed_over() -> bool:
+                leader = cluster.leader()
+                offered = chief.get(page)
+                if "Let it lead" in offered.text:
+                    # On a slow machine a hand-over is given up; then it is offered again.
+                    again = chief.submit(offered, to=to)
+                    if 'name="confirmed"' in again.text:
+                        chief.submit(again)
+                return leader is not None and leader.name == to
+
+            wait_for(is_handed_over, "the hand-over", FAILOVER_SECONDS, every=3.0)
             assert '"by": "ada"' in first.log.read_text()
             # The node answers while no broker runs here, and says who leads.
             operator = Browser(console)
