@@ -439,22 +439,17 @@ def _taken(link: LinkRow, taker: Consumer | Bundle, credit: int, of: Iterable[Co
     return link._replace(credit=credit, in_flight=in_flight, total=taker.handed)
 
 
-def _held_since(consumer: Consumer) -> int:
-    """Return when a consumer got the oldest of what it has in flight, in microseconds since 1970;
-    0 if it has nothing, or if that is not known."""
-    oldest = consumer.oldest_unsettled
-    return oldest.delivered_at if oldest is not None else 0
-
-
 def _age_rank(consumer: Consumer) -> int:
     """Return a number that is the larger the longer a consumer has held its oldest message."""
-    since = _held_since(consumer)
-    return PAST_ALL - since if since else 0
+    oldest = consumer.oldest_unsettled
+    return PAST_ALL - oldest.delivered_at if oldest is not None and oldest.delivered_at else 0
 
 
 def _consumer(consumer: Consumer, *, is_live: bool) -> dict[str, Any]:
     messages, size = windows_of(consumer) if is_live else (None, None)
-    oldest, since = consumer.oldest_unsettled, _held_since(consumer)
+    oldest = consumer.oldest_unsettled
+    # 0 if an older release wrote the index that this was read from.
+    since = oldest.delivered_at if oldest is not None else 0
     return {
         "consumer": consumer.id,
         "connection": consumer.connection_id,

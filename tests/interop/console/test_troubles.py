@@ -1,5 +1,5 @@
-"""What an operator looks for when something is wrong: findings of checks, who paused a queue, and
-which consumer holds a message.
+"""Troubles that the console explains: findings of checks, paused queues, messages that stay with a
+consumer.
 """
 
 import json
