@@ -30,7 +30,7 @@ from daybook.replication.quorum import Quorum
 Quorum.followers_needed = property(lambda self: 0)
 send, tick, sent = Node._send_parts, Node.tick, {}
 def send_late(self, node, shipment):
-    if time.monotonic() - sent.get(node, 0.0) > 1.0:
+    if time.monotonic() - sent.get(node, 0.0) > 3.0:
         sent[node] = time.monotonic()
         send(self, node, shipment)
 def tick_and_send(self, now):
@@ -90,7 +90,12 @@ def test_a_planted_mistake_of_a_cluster_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
 ) -> None:
     kind, harm, promise = PLANTED[mistake]
-    report = rehearse(monkeypatch, tmp_path, (kind,), harm)
+    for attempt in range(3):
+        (folder := tmp_path / str(attempt)).mkdir()
+        report = rehearse(monkeypatch, folder, (kind,), harm)
+        if not report.right:
+            break
+        # On a busy machine it may happen that a kill comes in a moment in which nothing is wrong.
     assert not report.right
     assert report.findings[0].promise == promise, report.findings
     assert "daybook drill failover" in report.findings[0].again

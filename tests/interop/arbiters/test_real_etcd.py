@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import trustme
@@ -20,7 +21,6 @@ import trustme
 from daybook.replication.arbiters.arbiter import Arbiter, ArbiterFault
 from daybook.replication.arbiters.etcd import EtcdArbiter
 from daybook.replication.arbiters.etcd_gateway import Gateway, Members
-from daybook.replication.node import Lease
 from tests.suites.arbiter_suite import ArbiterSuite, Worlds, leads
 from tests.support.arbiters.etcd_process import Member, etcd, wait_healthy
 
@@ -30,6 +30,7 @@ TIMEOUT = 20.0
 SHORT = 2_000_000
 """The shortest lease that etcd grants."""
 NUMBERS = itertools.count()
+Answer = TypeVar("Answer")
 
 
 class RealWorld:
@@ -80,7 +81,7 @@ class TestRealEtcd(ArbiterSuite):
     pass
 
 
-async def until_answered(ask: Callable[[], "asyncio.Future[Lease | None]"]) -> Lease | None:
+async def until_answered(ask: Callable[[], "asyncio.Future[Answer]"]) -> Answer:
     """Ask again until there is an answer."""
     while True:
         try:
@@ -190,7 +191,7 @@ def test_any_member_of_three_may_be_lost(three: list[Member], number: signal.Sig
             assert renewed == lease
             other = await until_answered(lambda: asyncio.ensure_future(two.acquire("b", "", 0)))
             assert other is None
-            await one.release(lease.epoch)
+            await until_answered(lambda: asyncio.ensure_future(one.release(lease.epoch)))
 
     for each in three:
         asyncio.run(scene(each))

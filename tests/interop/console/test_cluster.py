@@ -8,6 +8,7 @@ import pytest
 from tests.interop.console.conftest import RULES
 from tests.interop.replication.nodes import FAILOVER_SECONDS, NAMES, running
 from tests.interop.replication.test_failover import all_follow
+from tests.interop.replication.test_operations import get
 from tests.support.console import Browser, ConsoleProcess
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -32,6 +33,8 @@ def test_the_cluster_is_shown_and_its_lead_handed_over(tmp_path: Path) -> None:
     with running(tmp_path, rules=RULES) as cluster:
         wait_for(lambda: all_follow(cluster), "the followers", FAILOVER_SECONDS)
         first = cluster.wait_for_leader()
+        # It leads before its broker serves, and only that knows who may log in.
+        wait_for(lambda: get(cluster, first, "/ready")[0] == 200, "readiness", FAILOVER_SECONDS)
         to = next(name for name in NAMES if name != first.name)
         (beside := tmp_path / "beside").mkdir()
         with ConsoleProcess(beside, "--data", str(first.data)) as console:

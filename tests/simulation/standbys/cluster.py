@@ -83,6 +83,8 @@ class Machine:
         self.journal: Journal | None = None
         self.values: list[tuple[int, int]] = []
         self.connections: dict[str, int] = {}
+        # Nodes that died, while this one has not heard that the connection ended.
+        self.died_unheard: Final[set[str]] = set()
         self.dies_at: type[Ask | Join] | None = None
 
     @property
@@ -102,6 +104,7 @@ class Machine:
         self.is_alive, self.stands_still, self.waiting = True, False, []
         self.journal = None
         self.connections = {}
+        self.died_unheard.clear()
         try:
             self.following = Following(self.name, "cluster", RecordFile(self.notes))
             self.following.files = self.open_files()
@@ -505,6 +508,7 @@ class Cluster:
         if source.connections.get(target) != connection:
             return
         del source.connections[target]
+        source.died_unheard.discard(target)
         source.do(lambda: source.node.lost(target))
         life = source.life
 
@@ -519,6 +523,7 @@ class Cluster:
         for source in self.machines.values():
             if name in source.connections and source.is_alive:
                 end = partial(self._end, source, name, source.connections[name])
+                source.died_unheard.add(name)
                 self.world.after(self.world.chance.randint(1, 300) * MS, end)
 
     # ---- the oracle
@@ -556,8 +561,11 @@ class Cluster:
         self.check_content(f"{machine.name}, which leads in {epoch},", there)
 
     def check_next(self, leader: Machine, machine: Machine) -> None:
-        """Check that the node to which the lead is handed over has everything."""
+        """Check that the node to which the lead is handed over has everything, unless it died in
+        this moment, perhaps with its disk."""
         self.world.note(f"{leader.name} hands the lead over to {machine.name}")
+        if machine.name in leader.died_unheard:
+            return
         there = contents(machine.disk)
         missing = {
             lsn
