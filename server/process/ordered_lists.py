@@ -9,13 +9,13 @@ know the objects.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count, islice, repeat
-from operator import attrgetter, itemgetter
+from itertools import compress, count, islice, repeat
+from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from daybook.server.process.ranks import all_in_rank, in_rank
+from daybook.server.process.ranks import Columns, all_in_rank, in_rank
 from daybook.server.process.slices import PAGE_MAX, SLICE, Rows, Slices
 
 _T = TypeVar("_T")
@@ -24,7 +24,6 @@ KEPT_SECONDS: Final = 10.0
 KEPT_WORDS_MAX: Final = 4_000_000
 """All orders that are kept take so many words of eight bytes at most."""
 _name_of: Final = attrgetter("name")
-_LAST: Final = itemgetter(-1)
 
 
 class Kept(msgspec.Struct):
@@ -162,10 +161,11 @@ def in_order(
     if numbers is None:
         number = orders.get(order.sort)
         numbers = map(number, every) if number is not None else repeat(0)
-    ranked = yield from _ranked(every, iter(numbers), order.search.casefold(), text, rank)
-    total = len(ranked)
+    objects, *keys = yield from _columns(every, iter(numbers), order.search.casefold(), text, rank)
+    total = len(objects)
+    places = range(total)
     if order.kept is not None and limit >= PAGE_MAX and offset + limit < total:
-        sorted_all = yield from all_in_rank(ranked)
+        sorted_all = yield from all_in_rank(Columns(*keys, places, objects))
         if order.descending:
             sorted_all.reverse()
         cursor = order.kept.keep(order.key, sorted_all, order.words * total)
@@ -173,27 +173,34 @@ def in_order(
     begin, end = min(offset, total), min(offset + limit, total)
     if order.descending:
         begin, end = total - end, total - begin
-    some = yield from in_rank(ranked, begin, end)
+    some = yield from in_rank(Columns(*keys, places), begin, end)
     if order.descending:
         some.reverse()
-    return Page(list(map(_LAST, some)), total, next_offset(offset, len(some), total))
+    chosen = [objects[place] for *_, place in some]
+    return Page(chosen, total, next_offset(offset, len(some), total))
 
 
-def _ranked(
+def _columns(
     every: list[_T],
     numbers: Iterator[int],
     search: str,
     text: Callable[[_T], str],
     rank: Callable[[_T], Any],
-) -> Slices[list[tuple[int, Any, int, _T]]]:
-    """Return the objects that are wanted, each behind what its place follows from."""
-    ranked: list[tuple[int, Any, int, _T]] = []
+) -> Slices[tuple[list[_T], list[int], list[Any]]]:
+    """Return the objects that are wanted, and of each the number and the rank, which say its
+    place."""
+    wanted: list[_T] = []
+    found: list[int] = []
+    ranks: list[Any] = []
     for start in range(0, len(every), SLICE):
         some = every[start : start + SLICE]
-        ranks = zip(islice(numbers, len(some)), map(rank, some), count(start), some, strict=False)
+        looked = len(some)
+        them = list(islice(numbers, looked))
         if search:
-            ranked += [each for each in ranks if search in text(each[-1]).casefold()]
-        else:
-            ranked += ranks
-        yield len(some)
-    return ranked
+            fit = [search in text(each).casefold() for each in some]
+            some, them = list(compress(some, fit)), list(compress(them, fit))
+        wanted += some
+        found += them
+        ranks += map(rank, some)
+        yield looked
+    return wanted, found, ranks

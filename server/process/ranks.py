@@ -8,8 +8,9 @@ with the place of the page, and each slice of it is short. Must never know the o
 
 import random
 from bisect import bisect
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from daybook.server.process.slices import SLICE, Slices
 
@@ -28,7 +29,31 @@ SAMPLE_MAX: Final = 4000
 """A sample for all has so many values for each part, up to so many in all."""
 
 
-def in_rank(values: list[_T], begin: int, end: int) -> Slices[list[_T]]:
+class Columns(Sequence[tuple[Any, ...]]):
+    """Values of one item of each of these columns, which are made when they are read.
+
+    To make a hundred thousand tuples that stay takes longer than to choose from them, most of all
+    because the garbage collector looks at each of them, and at what it is of.
+    """
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, *columns: Sequence[Any]) -> None:
+        self._columns: Final = columns
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Any, ...]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[Any, ...]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[Any, ...] | list[tuple[Any, ...]]:
+        found = [column[place] for column in self._columns]
+        return list(zip(*found, strict=True)) if isinstance(place, slice) else tuple(found)
+
+
+def in_rank(values: Sequence[_T], begin: int, end: int) -> Slices[list[_T]]:
     """Return the values with these places in ascending order; no two values are equal."""
     attempts = 0
     while len(values) > SORTED_MAX + end - begin and attempts < ATTEMPTS:
@@ -50,7 +75,7 @@ def in_rank(values: list[_T], begin: int, end: int) -> Slices[list[_T]]:
     return ordered[begin:end]
 
 
-def _around(values: list[_T], begin: int, end: int) -> tuple[_T | None, _T | None]:
+def _around(values: Sequence[_T], begin: int, end: int) -> tuple[_T | None, _T | None]:
     """Return a value at or below those with these places, and one above them; None for no limit."""
     # By chance, since names and times have patterns.
     sample = sorted(random.choices(values, k=SAMPLE))
@@ -62,19 +87,18 @@ def _around(values: list[_T], begin: int, end: int) -> tuple[_T | None, _T | Non
     )
 
 
-def all_in_rank(values: list[_T]) -> Slices[list[Any]]:
+def all_in_rank(values: Sequence[_T]) -> Slices[list[Any]]:
     """Return the last parts of all values, in ascending order of the values, of which no two are
-    equal; their list is empty in the end."""
+    equal."""
     parts: list[list[_T]] = [[] for _ in range(max(1, len(values) // SLICE))]
     # Several of the sample lie in each part, so that no part is long.
     size = min(PER_PART * len(parts), SAMPLE_MAX) if len(parts) > 1 else 0
     sample = sorted(random.choices(values, k=size))
     bounds = [sample[len(sample) * part // len(parts)] for part in range(1, len(parts))]
     yield SLICE
-    while values:
-        for each in values[-SLICE:]:
+    for start in range(0, len(values), SLICE):
+        for each in values[start : start + SLICE]:
             parts[bisect(bounds, each)].append(each)
-        del values[-SLICE:]
         yield SLICE
     last: list[Any] = []
     for part in parts:

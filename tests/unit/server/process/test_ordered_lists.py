@@ -1,5 +1,6 @@
 """Pages of a list that is in order: those of one look, for a client that takes one by one."""
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -100,3 +101,19 @@ def test_what_is_kept_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> N
     ]  # fmt: skip
     too_large = page(Order(kept=kept, words=3), again=True)
     assert (too_large.cursor, too_large.next_offset) == (0, PAGE_MAX)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"sort": "less"}, {"search": "0", "descending": True}])
+def test_a_page_of_many_leaves_little_for_the_garbage_collector(wanted: dict[str, Any]) -> None:
+    """A tuple for each object would make it look at all of them, several times."""
+    many = 50_000
+    orders = {"less": lambda each: -each % 7}
+    slices = in_order(range(many), many // 2, 100, Order(**wanted), orders, str, lambda each: each)
+    gc.disable()
+    try:
+        before, most = gc.get_count()[0], 0
+        for _ in slices:
+            most = max(most, gc.get_count()[0] - before)
+    finally:
+        gc.enable()
+    assert 0 < most < many // 5

@@ -1,10 +1,12 @@
 """A page in order is what sorting everything would give, and costs the same wherever it lies."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from daybook.server.process import ranks
+from daybook.server.process.ranks import Columns
 from daybook.server.process.slices import SLICE, Slices
 
 MANY = 100_000
@@ -45,7 +47,7 @@ def test_each_page_costs_little_more_than_looking_once(values: list[Value]) -> N
 def test_a_sample_that_misleads_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
-    def choose(values: list[Value], k: int) -> list[Value]:
+    def choose(values: Sequence[Value], k: int) -> list[Value]:
         drawn.append(k)
         return sorted(values)[-k:] if len(drawn) < 2 else random.Random(1).choices(values, k=k)
 
@@ -64,8 +66,17 @@ def test_samples_that_always_mislead_change_no_answer(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("values", [BY_NAME, BY_NUMBER, BY_NUMBER[:500], []])
 def test_all_are_sorted_in_slices(values: list[Value], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "choices", random.Random(5).choices)
-    given = list(values)
-    looked, last = done(ranks.all_in_rank(given))
+    looked, last = done(ranks.all_in_rank(values))
     assert last == [each[-1] for each in sorted(values)]
-    assert not given
     assert max(looked) < 2 * SLICE
+
+
+@pytest.mark.parametrize("values", [BY_NAME, BY_NUMBER, BY_NUMBER[:500]])
+def test_columns_are_the_values_of_their_items(values: list[Value]) -> None:
+    columns = Columns(*(list(column) for column in zip(*values, strict=True)))
+    assert len(columns) == len(values)
+    assert list(columns) == columns[:] == values
+    assert columns[100:-100] == values[100:-100]
+    for begin in (0, len(values) // 2):
+        _, page = done(ranks.in_rank(columns, begin, begin + 100))
+        assert page == sorted(values)[begin : begin + 100]
