@@ -95,7 +95,7 @@ def test_a_planted_mistake_of_a_cluster_is_found(
         report = rehearse(monkeypatch, folder, (kind,), harm)
         if not report.right:
             break
-        # On a busy machine it may happen that a kill comes in a moment in which nothing is wrong.
+        # On a busy machine a kill may come in a moment at which the mistake does no harm.
     assert not report.right
     assert report.findings[0].promise == promise, report.findings
     assert "daybook drill failover" in report.findings[0].again
