@@ -99,12 +99,14 @@ class CloseConnection(Command):
     attempt.
 
     Open transactions are rolled back, consumers detached, deliveries returned, temporary queues
-    deleted.
+    deleted. The rest of an answer UNFINISHED is done without another command, unless the sender
+    `asks_again`, because it waits for the end.
     """
 
     connection: int
     reason: int
     text: str = ""
+    asks_again: bool = False
 
 
 class Attach(Command, gc=True):

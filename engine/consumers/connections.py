@@ -103,7 +103,7 @@ def refuse_connection(core: Core, command: RefuseConnection) -> int:
 def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
     """End a connection with everything that belongs to it, as far as the budget allows.
 
-    A connection that was lost is closed completely without another command.
+    What is left is done without another command, unless somebody waits for the end, and asks again.
     """
     closing = core.work.closing.get(command.connection)
     if closing is None:
@@ -111,7 +111,7 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
         if connection is None:
             return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
         closing = _begin_close(core, connection, command.reason, command.text)
-    closing.is_left = closing.is_left or command.reason != reasons.CLOSED
+    closing.is_left = closing.is_left or not command.asks_again
     return close(core, closing) or UNFINISHED
 
 

@@ -239,8 +239,9 @@ def abort(session: Conversation, head: Head, now: int) -> int:
 
 
 def disconnect(session: Conversation, head: Head, now: int) -> int:
-    """DISCONNECT: a clean end; the connection is closed after the receipt is sent."""
-    answer = session.do(CloseConnection(session.connection, CLOSED), now)
+    """DISCONNECT: a clean end, for which its receipt waits; the connection is closed after that is
+    sent."""
+    answer = session.do(CloseConnection(session.connection, CLOSED, asks_again=True), now)
     session.connection = 0
     session.end(0)
     return answer

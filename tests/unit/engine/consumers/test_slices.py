@@ -251,20 +251,24 @@ def test_nothing_more_comes_to_a_consumer_that_leaves(world: World) -> None:
     until_done(world, c.Detach(consumer))
 
 
-@pytest.mark.parametrize("reason", [reasons.DISCONNECTED, reasons.PROTOCOL_ERROR])
-def test_a_lost_connection_is_closed_to_the_end_by_itself(world: World, reason: int) -> None:
+@pytest.mark.parametrize(
+    ("reason", "count"),
+    [(reasons.DISCONNECTED, 1), (reasons.PROTOCOL_ERROR, 1), (reasons.CLOSED, 0)],
+)
+def test_a_connection_is_closed_to_the_end_by_itself(world: World, reason: int, count: int) -> None:
     connection, _ = in_flight(world, 300)
     assert limited(world, c.CloseConnection(connection, reason)) == UNFINISHED
     assert go_on(world) > 3
     assert world.state.connections == {}
     assert world.ready("q") == [b"%d" % number for number in range(300)]
-    assert set(world.counts("q").values()) == {1}
+    assert set(world.counts("q").values()) == {count}
     assert not world.broker.work.closing
 
 
-def test_a_clean_end_waits_to_be_asked_for_again_and_a_loss_takes_over(world: World) -> None:
+def test_an_end_may_wait_to_be_asked_for_again_and_a_loss_takes_over(world: World) -> None:
     connection, _ = in_flight(world, 300)
-    assert limited(world, c.CloseConnection(connection, reasons.CLOSED)) == UNFINISHED
+    command = c.CloseConnection(connection, reasons.CLOSED, asks_again=True)
+    assert limited(world, command) == UNFINISHED
     assert not world.broker.has_more
     assert limited(world, c.CloseConnection(connection, reasons.DISCONNECTED)) == UNFINISHED
     go_on(world)

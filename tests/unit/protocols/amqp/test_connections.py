@@ -341,3 +341,26 @@ def test_a_session_with_many_links_ends_in_slices() -> None:
     peer.settle()
     assert peer.hear(End).error is None
     assert not peer.world.state.consumers
+
+
+def test_a_connection_with_much_in_flight_ends_in_slices_though_its_session_is_over() -> None:
+    world = World()
+    for number in range(100):
+        world.send("q", b"%d" % number)
+    peer = Peer(world).open()
+    peer.receiver(0, "q", 100)
+    assert len(peer.deliveries()) == 100
+    world.broker.budget.allow(20)
+    peer.connection.receive(frame(0, Close()), world.now)
+    assert peer.connection.closing
+    peer.connection.connection_lost(world.now)
+    slices = 0
+    while world.broker.has_more:
+        slices += 1
+        world.broker.budget.allow(20)
+        world.broker.go_on(world.now)
+    assert slices > 1
+    assert not world.state.connections
+    assert world.ready("q") == [b"%d" % number for number in range(100)]
+    # It had said goodbye.
+    assert set(world.counts("q").values()) == {0}

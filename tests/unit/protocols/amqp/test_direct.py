@@ -9,14 +9,22 @@ from daybook.engine.facts.definitions import LINK_DETACH, NEVER, SESSION_END, Di
 from daybook.engine.messages.annotations import BYTES_MAX
 from daybook.protocols.amqp.outcomes import ERROR_BYTES_MAX
 from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
-from daybook.protocols.amqp.wire.frames import FRAME_SIZE_MIN
+from daybook.protocols.amqp.wire.frames import FRAME_SIZE_MIN, frame
 from daybook.protocols.amqp.wire.kinds import (
     NOT_DURABLE,
     RECEIVER,
     UNSETTLED,
     UNSETTLED_STATE,
 )
-from daybook.protocols.amqp.wire.performatives import Attach, Detach, Disposition, Error, Transfer
+from daybook.protocols.amqp.wire.performatives import (
+    Attach,
+    Close,
+    Detach,
+    Disposition,
+    Error,
+    Flow,
+    Transfer,
+)
 from daybook.protocols.amqp.wire.termini import Modified, Rejected
 from tests.support.amqp.peer import Peer, message
 from tests.support.world import World
@@ -116,3 +124,24 @@ def test_a_durable_subscription_is_refused(pair: Pair) -> None:
     refused = pair.receiving.hear(Detach).error
     assert refused.condition == NOT_ALLOWED
     assert "a durable subscription needs a queue" in refused.description
+
+
+def test_credit_is_taken_back_when_a_connection_with_all_receivers_ends_in_slices() -> None:
+    pair = Pair()
+    pair.receiving.flow(0, 50)
+    pair.receiving.receiver(1, "work", 50, settled=UNSETTLED)
+    for number in range(100):
+        pair.sending.send(0, number, message())
+    pair.receiving.settle()
+    pair.sending.heard(Flow)
+    broker, now = pair.world.broker, pair.world.now
+    broker.budget.allow(20)
+    pair.receiving.connection.receive(frame(0, Close()), now)
+    while broker.has_more:
+        broker.budget.allow(20)
+        broker.go_on(now)
+    pair.sending.settle()
+    assert not broker.direct.receivers
+    assert pair.sending.heard(Flow)[-1].drain
+    states = [each.state for each in pair.sending.heard(Disposition)]
+    assert states == [Modified(True, False)] * 100

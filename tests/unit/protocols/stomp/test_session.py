@@ -337,7 +337,7 @@ def test_disconnect() -> None:
     assert peer.session.closing
     assert peer.session.close_delay_ms == 0
     assert peer.session.gate == peer.broker.lsn
-    assert peer.broker.commands == [CloseConnection(1, CLOSED)]
+    assert peer.broker.commands == [CloseConnection(1, CLOSED, asks_again=True)]
     peer.session.connection_lost(peer.now)
     assert len(peer.broker.commands) == 1
 
