@@ -528,7 +528,7 @@ class Simulation:
         self.counts.blocked += bool(life.hub.blocked.count)
         if life.is_quiet and life.hub.failure is None:
             self._nobody_waits_in_vain(life)
-            self._check_direct()
+            self._check_direct(life)
             self.judge.check_parted()
         if life.is_quiet and life.hub.failure is None and self.chance.random() < 0.2:
             self.judge.look(self.disk)
@@ -536,13 +536,20 @@ class Simulation:
             self.judge.check_rest(life.broker)
 
     def _nobody_waits_in_vain(self, life: Incarnation) -> None:
-        """When nothing is under way, producers are blocked only because a limit is reached."""
+        """When nothing is under way, producers are blocked only because a limit is reached, and
+        connections end with their peers."""
         for name in life.broker.room.waiting.addresses():
             if next_in_line(life.broker, name) and not life.hub.stopping:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")
+        abandoned = life.abandoned(link for link in self.links if not link.broker_gone)
+        if abandoned and not life.hub.stopping:
+            raise Violation("liveness", f"nobody closes the connections {abandoned}")
 
-    def _check_direct(self) -> None:
+    def _check_direct(self, life: Incarnation) -> None:
         """Judge direct addresses, when nothing is under way in the broker."""
+        if life.is_closing:
+            # A connection hears that it is closed before its receivers have ended.
+            return
         direct = [each for each in self.clients if isinstance(each, DirectClient)]
         credits = (credit for each in direct for credit in each.credits())
         self.ledger.deeds["direct judged"] += self.judge.direct.check_rest(credits)
@@ -593,7 +600,7 @@ class Simulation:
         )  # fmt: skip
         self._until(self._has_rested, "nothing comes to rest", actions)
         if self.life is not None and self.life.is_quiet and self.life.hub.failure is None:
-            self._check_direct()
+            self._check_direct(self.life)
 
     def _has_rested(self) -> bool:
         """Whether all has arrived that can, and the broker knows of each client that has gone."""
@@ -604,7 +611,7 @@ class Simulation:
             (link.client_gone or link.close_at) and not link.broker_gone for link in self.links
         )
         moves = any(link.can_reach_broker() or link.can_reach_client() for link in self.links)
-        return life.is_quiet and not (is_ending or moves)
+        return life.is_quiet and not (is_ending or moves or life.is_closing)
 
     def drain(self) -> None:
         """Start again: every queue must drain, and what was promised must have been delivered."""

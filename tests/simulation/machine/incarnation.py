@@ -4,7 +4,7 @@ It is what `server.service` is for the real one, with the simulator in the place
 the same hub, sessions, engine, recovery and journal, wired to simulated transports and disk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -191,3 +191,17 @@ class Incarnation:
             or self.logins
             or self.broker.pending.rows
         )
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether connections are being closed that no session asks for: perhaps in later turns."""
+        return any(each.is_left for each in self.broker.work.closing.values())
+
+    def abandoned(self, links: Iterable[Link]) -> list[int]:
+        """Return the connections that have none of these links, and that nobody closes."""
+        broker = self.broker
+        known = {each.peer.session.connection for each in links if each.peer is not None}
+        known |= {each.connection.id for each in broker.work.closing.values() if each.is_left}
+        # The broker has one of its own.
+        known.add(broker.direct.connection)
+        return [each for each in broker.state.connections if each not in known]
