@@ -71,9 +71,11 @@ def oldest_ready(queue: Queue) -> int:
     StoreError.
     """
     known = oldest_known(queue)
+    if known is None:
+        ask_for_oldest([queue])
+        known = oldest_known(queue)
     if known is not None:
         return known
-    ask_for_oldest([queue])
     firsts = [_first_of(level) for level in queue.levels[:PRIORITIES] if level is not None]
     return min(filter(None, firsts), default=0)
 
@@ -98,10 +100,16 @@ def ask_for_oldest(queues: Iterable[Queue]) -> None:
 
 
 def oldest_known(queue: Queue) -> int | None:
-    """Return what `oldest_ready` does, None if the store has to be asked; many queues are."""
+    """Return what `oldest_ready` does, None if the store has to be asked; many queues are.
+
+    The queue remembers it: its levels lie anywhere in memory, so that to look at those of very many
+    queues takes long.
+    """
     if not queue.ready_count:
         return 0
-    oldest = 0
+    oldest = queue.oldest
+    if oldest:
+        return oldest
     levels = queue.levels
     for number in _LEVELS[queue.occupied % len(_LEVELS)]:
         level = levels[number]
@@ -123,6 +131,7 @@ def oldest_known(queue: Queue) -> int | None:
             found = _first_of(level)
         if found and (not oldest or found < oldest):
             oldest = found
+    queue.oldest = oldest
     return oldest
 
 

@@ -153,7 +153,7 @@ class Queue:
         "created_at", "dead_lettered", "definition", "deleting", "entries", "evicted", "expired",
         "flights", "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id",
         "latest", "left_at", "levels", "name", "newest", "next_consumer", "next_notice", "occupied",
-        "paged_count", "paused", "prioritized_count", "ready_count", "recall", "recalled",
+        "oldest", "paged_count", "paused", "prioritized_count", "ready_count", "recall", "recalled",
         "recalled_lsn", "replaced", "retained_until", "returned", "scheduled_count",
         "selective_count", "store", "transient_count", "transients_from", "trimmed", "waits_since",
         "weight", "window", "withheld",
@@ -177,6 +177,9 @@ class Queue:
         self.levels: list[Level | None] = NO_LEVELS
         self.occupied = 0
         self.ready_count = self.held_count = self.scheduled_count = self.transient_count = 0
+        # Derived: the position of the ready entry that came first, 0 if nobody looked for it since
+        # one left. Lists of many queues read it of each (`engine.queues.level_scan`).
+        self.oldest = 0
         self.bytes = 0
         # The memory that the resident entries take.
         self.weight = 0
@@ -466,6 +469,7 @@ class Queue:
         places."""
         self.levels = NO_LEVELS
         self.gone = NONE_GONE
+        self.oldest = 0
         for entry in self.entries.values():
             entry.linked = False
 
@@ -476,12 +480,16 @@ class Queue:
         number = entry.level
         (self.levels[number] or self.level(number)).put(entry)
         self.occupied |= 1 << number
+        if not self.ready_count:
+            self.oldest = entry.position
         self.ready_count += 1
 
     def put_back(self, entry: Entry) -> None:
         """Make an entry ready again, in its original place among those of its priority."""
         entry.state = READY
         self.ready_count += 1
+        if entry.position < self.oldest:
+            self.oldest = entry.position
         self.occupied |= 1 << entry.level
         self.level(entry.level).put_back(entry)
 
@@ -495,6 +503,7 @@ class Queue:
         entry.state = state
         if entry.level < PRIORITIES:
             self.ready_count -= 1
+            self.oldest = 0
         else:
             self.count_standing(entry.level, -1)
         level = self.levels[entry.level]
@@ -515,6 +524,7 @@ class Queue:
         assert entry.state == READY
         if entry.message.id not in self.withheld:
             self.level(entry.level).remove(entry)
+            self.oldest = 0
             if self.withheld is NONE_WITHHELD:
                 self.withheld = {}
             self.withheld[entry.message.id] = entry
@@ -628,6 +638,7 @@ class Queue:
         """Stop counting the non-persistent messages in the paged ranges: the start of the broker
         removed them."""
         self.transients_from = lsn
+        self.oldest = 0
         for number, paged in self.paged_ranges():
             if paged.transients:
                 paged.count -= paged.transients

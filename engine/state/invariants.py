@@ -49,6 +49,7 @@ def check(state: State) -> list[str]:
     for queue in state.queues.values():
         found.extend(_entries(queue))
         found.extend(_order(queue))
+        found.extend(_oldest(queue))
     for consumer in state.consumers.values():
         found.extend(_in_flight(consumer))
     return found
@@ -320,6 +321,23 @@ def _order(queue: Queue) -> Iterator[str]:
     counted = sum(paged.count for _, paged in queue.paged_ranges())
     if counted != queue.paged_count:
         yield f"queue '{queue.name}' counts {queue.paged_count} paged messages and has {counted}"
+
+
+def _oldest(queue: Queue) -> Iterator[str]:
+    """The ready entry that is known as the oldest is that; only the store may know an older one."""
+    if not queue.oldest:
+        return
+    levels = [level for level in queue.levels[:PRIORITIES] if level is not None]
+    ready = [each for level in levels for part in _parts(level) for each in part]
+    first = min((each.position for each in ready if each.state == READY), default=PAST_ALL)
+    ranges = [level.paged for level in levels if level.paged is not None and level.paged.count]
+    first = min(first, *(paged.first or PAST_ALL for paged in ranges), PAST_ALL)
+    if queue.oldest == first or (
+        queue.oldest < first
+        and any(not paged.first and paged.after < queue.oldest <= paged.until for paged in ranges)
+    ):
+        return
+    yield f"queue '{queue.name}' takes {queue.oldest} for its oldest ready message, not {first}"
 
 
 def _parts(level: Level) -> list[list[Entry]]:

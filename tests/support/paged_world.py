@@ -22,6 +22,7 @@ def strip(state: State, store: MemoryStore) -> State:
             entry.message.resident = False
     for queue in state.queues.values():
         queue.latest = None
+        queue.oldest = 0
     for timers in (state.expiring, state.scheduled):
         timers.heap.clear()
     return state

@@ -42,6 +42,7 @@ from daybook.engine.messages.message import UNREAD, Message
 from daybook.engine.queues.consumer import Bundle
 from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.level import position_of
+from daybook.engine.queues.level_scan import oldest_known
 from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.apply import apply
@@ -290,6 +291,9 @@ class World:
     def _check_derived(self) -> None:
         """Check the derived data of the broker that is not part of the state."""
         broker = self.broker
+        for queue in self.state.queues.values():
+            # From now on the queue knows it; the invariants say whether it is right then.
+            oldest_known(queue)
         assert {address.name for address in broker.wildcards.all()} == {
             address.name for address in self.state.addresses.values() if address.is_wildcard
         }

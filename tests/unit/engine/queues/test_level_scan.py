@@ -11,7 +11,8 @@ from daybook.engine.queues.level_scan import oldest_known, oldest_ready
 from daybook.engine.queues.queue import Loaded, Queue, StoreError
 from daybook.engine.queues.window import Window
 from tests.support.models.memory_store import MemoryStore
-from tests.support.world import World
+from tests.support.paged_world import strip
+from tests.support.world import World, fold
 
 MANY = 1 << 40
 
@@ -42,9 +43,11 @@ class Place:
         return self.world.queue("q").newest
 
     def leave(self) -> None:
+        """Everything that waits leaves memory, and what the queue knows of its oldest is lost."""
         self.store.advance(len(self.world.journal))
         page_out(self.world.queue("q"), self.store.indexed_lsn, 0, MANY)
         assert all(each.state for each in self.world.queue("q").entries.values())
+        self.world.queue("q").oldest = 0
 
     def oldest(self) -> int:
         """The oldest one, found by asking the store if that is needed, and then without it."""
@@ -131,3 +134,51 @@ def test_a_store_that_cannot_be_read_is_said(place: Place) -> None:
         oldest_ready(place.world.queue("q"))
     place.store.broken = False
     assert place.oldest() == first
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_queue_remembers_it_until_it_changes(place: Place, leaves: bool) -> None:
+    """Lists of very many queues then look at no level; each change is followed, wherever the
+    entries are."""
+    first, second = place.send(priority=2), place.send(priority=9)
+    queue = place.world.queue("q")
+    assert queue.oldest == first, "it came into an empty queue: nobody has to look"
+    if leaves:
+        place.leave()
+        place.oldest()
+    levels, queue.levels = queue.levels, []
+    assert oldest_known(queue) == first
+    queue.levels = levels
+    consumer = place.world.attach(place.world.connect(), "q", credit_messages=1, credit_bytes=0)
+    assert place.world.taken(consumer)[0].message == second
+    assert place.oldest() == first
+    place.world.detach(consumer)
+    assert place.oldest() == first
+    place.world.ok(ActOnMessages("q", REMOVE, message=first))
+    assert place.oldest() == second
+    place.world.ok(ActOnMessages("q", REMOVE, message=second))
+    assert place.oldest() == 0
+
+
+def test_one_that_is_withheld_is_not_the_oldest(place: Place) -> None:
+    first, second = place.send(), place.send()
+    assert place.oldest() == first
+    queue = place.world.queue("q")
+    queue.withhold(queue.entries[first])
+    assert place.oldest() == second
+
+
+def test_one_that_a_start_removed_is_not_the_oldest(place: Place) -> None:
+    first, second = place.send(persistent=False), place.send()
+    place.store.advance(len(place.world.journal))
+    queue = strip(fold(place.world.journal), place.store).queue_by_name["q"]
+    assert oldest_ready(queue) == first
+    queue.drop_paged_transients(second)
+    assert oldest_ready(queue) == second
+
+
+def test_nothing_is_the_oldest_of_a_queue_that_forgot_its_places(place: Place) -> None:
+    place.send()
+    queue = place.world.queue("q")
+    queue.forget_places()
+    assert queue.oldest == 0

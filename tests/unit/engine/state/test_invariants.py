@@ -68,6 +68,7 @@ def redefine_address(**attributes: object) -> Callable[[State, Queue], None]:
 BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "ready": (set_to("ready_count", 7), "counts 7 ready"),
     "tombstones": (lambda s, q: setattr(q.level(4), "tombstones", 7), "tombstones"),
+    "oldest": (set_to("oldest", 77), "takes 77 for its oldest"),
     "transient": (set_to("transient_count", 7), "non-persistent"),
     "occupied": (set_to("occupied", 0), "taken for empty"),
     "paused type": (redefine(routing_type="multicast"), "bound as something else"),
