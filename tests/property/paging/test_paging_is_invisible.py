@@ -17,8 +17,8 @@ from tests.support.world import World, fold
 
 
 def oldest(state: State) -> dict[int, int]:
-    """The oldest ready message of each queue: what it remembers is what a look at it finds, and
-    afterwards it is known without the store."""
+    """The oldest ready message of each queue: it remembers the one that a look at it finds, and
+    afterwards that is known without the store."""
     remembered = {queue.id: oldest_ready(queue) for queue in state.queues.values()}
     for queue in state.queues.values():
         queue.oldest = 0

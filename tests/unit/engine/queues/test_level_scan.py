@@ -43,7 +43,7 @@ class Place:
         return self.world.queue("q").newest
 
     def leave(self) -> None:
-        """Everything that waits leaves memory, and what the queue knows of its oldest is lost."""
+        """Everything that waits leaves memory, and the queue forgets which one is the oldest."""
         self.store.advance(len(self.world.journal))
         page_out(self.world.queue("q"), self.store.indexed_lsn, 0, MANY)
         assert all(each.state for each in self.world.queue("q").entries.values())
