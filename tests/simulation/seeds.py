@@ -23,7 +23,9 @@ RETURNING_FROM = 1 << 37
 """Clients of AMQP that resume links, take them over, or want to be the only ones of their id."""
 DIRECT_FROM = 1 << 38
 """Clients of direct addresses beside all others."""
-SEEDS = 1 << 39
+SHORT_FROM = 1 << 39
+"""Turns that have little room, so that commands take several."""
+SEEDS = 1 << 40
 """Seeds that are drawn are below: half of the runs have all of that."""
 
 
@@ -32,3 +34,10 @@ def draw_device_block(seed: int) -> int:
     if seed < HARDENED_FROM:
         return 0
     return random.Random(f"device {seed}").choice((0, 0, 512, 4096))
+
+
+def draw_turn(seed: int) -> int:
+    """The units of a slice of a turn; 0: as many as in a real broker."""
+    if seed < SHORT_FROM:
+        return 0
+    return random.Random(f"turns {seed}").choice((0, 5, 20, 60))

@@ -54,6 +54,7 @@ from tests.simulation.seeds import (
     RESENDING_FROM,
     SWARM_FROM,
     draw_device_block,
+    draw_turn,
 )
 from tests.simulation.swarm import Swarm
 from tests.support.stored.recovering import recover
@@ -297,6 +298,7 @@ class Simulation:
             make_writer=self.hooks.make_writer,
             note_live=self._note_live,
         )
+        self.life.slice_units = draw_turn(self.seed)
         if self.kinds is not None:
             self.kinds.begin(self.life.hub, self.life.broker)
         if self.swarm is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from daybook.engine.commands import Commit, Rollback
+from daybook.engine.commands import CloseConnection, Commit, Rollback
 from daybook.engine.facts.reasons import STOLEN
 from daybook.engine.facts.settlements import ACCEPTED
 from daybook.engine.links.links import Ending
@@ -19,7 +19,7 @@ from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.performatives import Flow
 from tests.simulation.mishaps.hooks import Hooks
-from tests.simulation.seeds import AMQP_FROM, RETURNING_FROM
+from tests.simulation.seeds import AMQP_FROM, RETURNING_FROM, SHORT_FROM
 from tests.simulation.test_mutations import is_found
 from tests.support.compiled import replaces_parts
 
@@ -192,6 +192,21 @@ PLANTED_IN_RETURNING: dict[Plant, int] = {
     lets_two_in: 102,
 }
 """Likewise, from RETURNING_FROM on."""
+
+
+def leaves_its_end_to_others(patch: pytest.MonkeyPatch) -> None:
+    """A connection that is closed in several turns waits for a command that never comes"""
+
+    def closing(connection: int, reason: int, text: str) -> CloseConnection:
+        return CloseConnection(connection, reason, text, asks_again=True)
+
+    patch.setattr(f"{CONNECTION}.CloseConnection", closing)
+
+
+@replaces_parts
+def test_a_connection_that_nobody_closes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves_its_end_to_others(monkeypatch)
+    assert any(is_found(Hooks(), SHORT_FROM + number) for number in range(SEEDS_MAX))
 
 
 @replaces_parts

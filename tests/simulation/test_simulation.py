@@ -70,6 +70,7 @@ ONCE_FOUND = (
     (137438962478, 3_442),
     (285_167_339_064, 3_236),
     (358_794_821_623, 534),
+    (301_933_846_931, 6_397),
 )
 """Seeds that failed before a fix, here or in the broker, with their steps."""
 

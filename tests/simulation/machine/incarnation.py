@@ -29,6 +29,12 @@ from daybook.recovery.starting import start_after
 from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer
 from daybook.server.hub.ports import HubOptions
+from daybook.server.hub.turn_lengths import (
+    DELIVERY_UNITS,
+    SLICE_LEAST,
+    SLICE_UNITS,
+    TURN_UNITS,
+)
 from daybook.server.users.logins import LoginRequest
 from daybook.server.users.sasl import PLAIN, Mechanisms
 from daybook.server.users.users import Users
@@ -77,6 +83,8 @@ class Incarnation:
         self.stomp = stomp
         self.amqp = amqp
         self.turn_due = False
+        # The units of a slice, 0 for as many as a real broker has.
+        self.slice_units = 0
         self.logins: list[Callable[[str | None, str], None]] = []
         self.stopped = False
         self._answers = 0
@@ -159,7 +167,17 @@ class Incarnation:
     def turn(self) -> None:
         """A turn of the hub."""
         self.turn_due = False
+        if self.slice_units:
+            self._shorten(self.slice_units)
         self.hub.turn()
+
+    def _shorten(self, units: int) -> None:
+        """Let turns have less room, in proportion; the hub takes back what it lengthens itself."""
+        lengths = self.hub.turns.lengths
+        lengths.slice = units
+        lengths.least = max(units * SLICE_LEAST // SLICE_UNITS, 2)
+        lengths.turn = units * TURN_UNITS // SLICE_UNITS
+        lengths.delivery = units * DELIVERY_UNITS // SLICE_UNITS
 
     def hear_news(self) -> None:
         """The hub hears the next thing of the writer."""
