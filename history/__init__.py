@@ -39,7 +39,8 @@ Modules:
   and kind.
 - `topology`: What ids stand for, found where it is asked for: the events by which things began and
   changed.
-- `totals`: Counting the events of a journal: by kind, for each queue, and in the last minutes.
+- `totals`: Counting the events of a journal: by kind, for each queue, in the last minutes, and how
+  one queue grew.
 - `trail`: Collects all events of a message, of those it was made from, and of those made from it.
 - `trail_drawing`: A trail as a picture: the lanes of its queues, and how long it was in which
   place.

@@ -209,6 +209,37 @@ def diff_command(
     diff.run(ctx, chosen(ctx, directory, data), first, second, flags)
 
 
+@cli.command("growth")
+@click.argument("words", nargs=-1, required=True, metavar="[DATA] QUEUE")
+@data_option
+@click.option(
+    "--since", metavar="TIME", default="1h", show_default=True,
+    help="From this time on (UTC, or 6h for so long before the end).",
+)  # fmt: skip
+@click.option(
+    "--at", type=MOMENT, metavar="LSN|TIME",
+    help="End with this event, or at this time. Default: now, or the newest event if no broker"
+    " runs.",
+)  # fmt: skip
+@history_options
+@json_option
+@click.pass_context
+def growth_command(
+    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
+) -> None:
+    """Show how many messages a queue had, step by step, and how many came and left.
+
+    A step is a minute of an hour, 15 minutes of a day, and longer for longer times. Only events of
+    the queue are read, from the end backwards.
+    """
+    if len(words) > 2:
+        raise click.UsageError(f"one queue at a time, please; got {' '.join(words)!r}")
+    directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
+    from daybook.tools.history import growth  # noqa: PLC0415 (slow to import)
+
+    growth.run(ctx, chosen(ctx, directory, data), words[-1], flags)
+
+
 @cli.command("fork")
 @click.argument("words", nargs=-1, required=True, metavar="[DATA] DST")
 @data_option

@@ -36,7 +36,7 @@ from daybook.history.selection import (
     event_before,
     parse_kinds,
 )
-from daybook.history.totals import minutes_before
+from daybook.history.totals import QueueAt, growth_before, minutes_before
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.recovery.moments import state_at
@@ -278,6 +278,17 @@ def minutes(directory: str, until: int, span: int, seconds: float) -> dict[str, 
         return {"since": told.since, "minutes": rows}
 
 
+def growth(
+    directory: str, queue: int, messages: int, lsn: int, time: int, span: int, seconds: float
+) -> dict[str, Any]:
+    """Return how a queue, given by its id, grew in the time before an event, the newest one if the
+    LSN is 0, as far as that is counted in so many seconds; all times in microseconds."""
+    with _reading(directory) as (_, finder):
+        at = QueueAt(queue, messages, lsn or newest_lsn(finder), time)
+        told = growth_before(finder, at, span, seconds)
+        return {"steps": [each._asdict() for each in told.steps], "notes": told.notes}
+
+
 def integrity(directory: str) -> dict[str, Any]:
     """Return what is known about the integrity of a data directory."""
     return as_json(integrity_of(Path(directory)))
@@ -293,6 +304,6 @@ def report(directory: str, name: str) -> dict[str, Any]:
 JOBS: Final[dict[str, Callable[..., Any]]] = {
     "story": story, "stories": stories, "drawing": drawing, "span": span, "moment": moment_of,
     "events": events, "look": look, "compare": compare, "integrity": integrity, "report": report,
-    "minutes": minutes, "beside": beside,
+    "minutes": minutes, "beside": beside, "growth": growth,
 }  # fmt: skip
 """The jobs on history, by their names."""

@@ -8,6 +8,8 @@ Modules:
 - `entering`: Logging in and out: by a login of the broker, by a token of a broker elsewhere, or by
   the link that `daybook console` printed for the operator.
 - `forms`: Forms: a page for each command that changes something, made of the fields of its request.
+- `growth`: How a queue grew in the last hour or day: the numbers of the charts on its page, counted
+  from the journal as `journal growth` counts them, as far as that takes a second.
 - `integrity`: Integrity: the reports of verifications, audits and drills, how far history is
   signed, anchored and archived, and checks that are begun here.
 - `lists`: Lists: a page for each request that reads rows, and the page of one queue, of one

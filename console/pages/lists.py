@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from daybook.client.control import ControlError
 from daybook.console.menu import EVERYBODY, READS, SEES
+from daybook.console.pages.growth import SPANS, command_of_growth, span_of
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
 from daybook.engine.names.names import plain
 from daybook.server.administration.admin_requests import CONSUMER_TABLE, REQUESTS
@@ -187,8 +188,9 @@ def command_of(visit: Visit, name: str, *more: str, **asked: Any) -> str:
 
 
 async def queue_page(visit: Visit) -> Response:
-    """Show one queue: its counts, its attributes, its consumers, and what can be done with it."""
-    name = visit.query.get("queue", "")
+    """Show one queue: its counts, how it grew, its attributes, its consumers, and what can be done
+    with it."""
+    name, span = visit.query.get("queue", ""), span_of(visit)
     [row] = (await visit.look({"do": "queue", "queue": name}))["queues"]
     await visit.learn(queue=name, address=row["address"])
     settings = await visit.look({"do": "settings", "address": row["address"]})
@@ -204,7 +206,8 @@ async def queue_page(visit: Visit) -> Response:
         consumers=consumers, of_consumers=OF_CONSUMERS, leading=_leading(visit), rates=rates,
         actions=_actions(visit, commands, row),
         is_sharded=visit.is_live and visit.may("queue drain") and "queue drain" in commands,
-        diverts=await _diverts_of(visit, row["address"]),
+        diverts=await _diverts_of(visit, row["address"]), spans=tuple(SPANS), span=span,
+        growth=command_of_growth(visit, row["queue"], span) if visit.sees_history else "",
         command=command_of(visit, "queue show", do="queue", queue=plain(name)),
     )  # fmt: skip
 

@@ -89,8 +89,13 @@ async function charts() {
   const root = document.querySelector("[data-hour]");
   if (!root) return;
   const answer = await fetch(root.dataset.hour);
-  if (!answer.ok) return;
+  const note = document.getElementById("growth-note");
+  if (!answer.ok) {
+    if (note) note.textContent = `The journal could not be counted (status ${answer.status}).`;
+    return;
+  }
   const hour = await answer.json();
+  if (note) note.textContent = hour.note;
   const plots = [...root.querySelectorAll(".chart")].map((box) => drawn(box, hour));
   document.body.addEventListener("htmx:sseMessage", (message) => {
     if (message.detail.type !== "sample") return;

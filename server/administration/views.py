@@ -328,12 +328,13 @@ def _whole_queue(queue: Queue) -> dict[str, Any]:
 
 
 def queue_named(state: State, name: str) -> dict[str, Any] | Refusal:
-    """The row of one queue, and how many of its entries are in memory and how many are paged."""
+    """The row of one queue, with its id, and how many of its entries are in memory and how many are
+    paged."""
     queue = find_queue(state, name)
     if isinstance(queue, Refusal):
         return queue
-    paging = {"resident": len(queue.entries), "paged": queue.paged_count}
-    return {"queues": [_whole_queue(queue) | paging]}
+    more = {"id": queue.id, "resident": len(queue.entries), "paged": queue.paged_count}
+    return {"queues": [_whole_queue(queue) | more]}
 
 
 def every_queue(state: State) -> list[dict[str, Any]]:

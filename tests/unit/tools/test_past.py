@@ -1,4 +1,4 @@
-"""`journal inspect --at` and `journal diff` on a history that has something of everything."""
+"""`journal inspect --at`, `diff` and `growth` on a history that has something of everything."""
 
 import json
 from pathlib import Path
@@ -201,3 +201,42 @@ def test_verify_compares_every_snapshot(with_snapshots: Any, tmp_path: Path) -> 
         assert "is passed over" in asked.stderr
     finally:
         newest.write_bytes(whole)
+
+
+def test_the_steps_of_a_queue(history: Any) -> None:
+    done = journal("growth", history.data, "orders", "--json")
+    told = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert told["lsn"] == history.last_lsn
+    entered, left = (sum(each[key] for each in told["steps"]) for key in ("entered", "left"))
+    assert entered - left == told["steps"][-1]["messages"]
+    assert entered > left > 0
+    assert "The queue was created at" in told["notes"][0]
+    shown = journal("growth", history.data, "orders")
+    assert "note: The queue was created at" in shown.stderr
+    assert "came" in shown.stdout
+
+
+def test_the_end_may_be_a_past_moment(history: Any) -> None:
+    [step] = json.loads(
+        journal("growth", history.data, "orders", "--at", history["in_flight"], "--json").stdout
+    )["steps"][-1:]
+    assert step["messages"] == 1
+
+
+def test_the_span_ends_where_the_answer_does(history: Any) -> None:
+    whole, last = (
+        json.loads(journal("growth", history.data, "orders", "--since", since, "--json").stdout)
+        for since in ("1d", "2m")
+    )
+    assert 1 <= len(last["steps"]) <= 3
+    assert last["steps"][-1]["messages"] == whole["steps"][-1]["messages"]
+
+
+def test_what_cannot_be_answered_is_refused(history: Any) -> None:
+    assert "there is no queue" in journal("growth", history.data, "nowhere").output
+    assert "one queue at a time" in journal("growth", history.data, "orders", "DLQ").output
+    later = journal("growth", history.data, "orders", "--since", "2100-01-01")
+    assert (later.exit_code, "--since must be before the end" in later.output) == (2, True)
+    wrong = journal("growth", history.data, "orders", "--since", "soon")
+    assert (wrong.exit_code, "is not a time" in wrong.output) == (2, True)
