@@ -322,9 +322,14 @@ class Consumers(Listed, frozen=True, tag="consumers"):
 
 
 class QueueOf(OnQueue, Reading, frozen=True, tag="queue"):
-    """Show one queue with its contents and counters."""
+    """Show one queue with its contents and counters, its consumers, diverts and settings."""
 
-    ways = (Way("queue show", table=QUEUE_TABLE),)
+    ways = (
+        Way(
+            "queue show", table=QUEUE_TABLE,
+            written="it asks for the consumers, the diverts and the settings, too",
+        ),
+    )  # fmt: skip
 
     def look(self, source: ViewSource) -> Answer | Refusal:
         """Return the row of the queue."""

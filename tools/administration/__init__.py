@@ -14,6 +14,8 @@ Modules:
   other brokers.
 - `health`: The commands `status` and `health`: the state of a broker, and an exit code for it.
 - `messages`: `daybook send` and `daybook receive`: a producer and a consumer for the command line.
+- `queue_details`: The command `daybook queue show`: all that the page of a queue in the console
+  shows, but no rates, which need two looks.
 - `queued_deaths`: `daybook queue messages`: the messages of a queue, and why they died, also by
   groups.
 - `request_commands`: The commands of `daybook` that the table of administration describes, and the

@@ -26,6 +26,7 @@ from daybook.server.administration.message_requests import MessagePeek
 from daybook.server.administration.request_rows import Attributes
 from daybook.texts import moment, printable
 from daybook.tools.administration.broker_access import broker_option
+from daybook.tools.administration.queue_details import queue_show
 from daybook.tools.administration.request_commands import (
     add_commands,
     at_option,
@@ -125,6 +126,9 @@ def queue_peek(
         click.echo("\t".join(printable(part) for part in line.split("\t")))
     if row["pieces"] > 1:
         click.echo(f"piece {piece:,} of {row['pieces']:,}; see --piece", err=True)
+
+
+queue.add_command(queue_show)
 
 
 @click.group(cls=Commands)

@@ -145,6 +145,32 @@ def test_objects_and_messages_of_a_moment(shop: Shop) -> None:
     assert re.search(r"orders 2 \d{4}-", deaths.words)
 
 
+def test_the_command_of_a_queue_shows_what_its_page_does(shop: Shop) -> None:
+    with Wire(shop.broker.port) as wire:
+        wire.connect()
+        wire.send("SUBSCRIBE", id="s", destination="orders", ack="client", selector="n = 1")
+        wait_for(
+            lambda: "n = 1" in shop.browser.get("/b/data/queue", queue="orders").text, "a consumer"
+        )
+        page = shop.browser.get("/b/data/queue", queue="orders")
+        text = daybook(shop.broker, "queue", "show", "orders")
+        [told] = json.loads(daybook(shop.broker, "queue", "show", "orders", "--json"))
+    names = {*re.findall(r"<d[t]>([^<]+)</dt>", page.text)}
+    shown = {line.partition(":")[0] for line in text.splitlines()}
+    # Numbers of the page with other names, and rates.
+    others = {"oldest ready, since", "in memory", "paged to disk"}
+    assert {each for each in names - others if "per second" not in each} <= shown
+    assert {"resident", "paged"} <= shown
+    assert [each["filter"] for each in told["consumer_list"]] == ["n = 1"]
+    assert [each["divert"] for each in told["diverts"]] == ["aside"]
+    keys = {each["key"]: each["value"] for each in told["settings"]}
+    assert keys["max-delivery-attempts"] == 1
+    assert len(re.findall("n = 1|aside +other|max-delivery-attempts +1", text)) == 3
+    past = daybook(shop.broker, "queue", "show", "orders", "--at", str(shop.at))
+    assert "messages: 3" in past.splitlines()
+    assert "\nconsumers\n" not in past
+
+
 def test_the_last_hour_begins_before_the_console(shop: Shop) -> None:
     at_once = shop.browser.get("/b/data")
     assert "The rates before are those of each minute in the journal" in at_once.words
