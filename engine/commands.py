@@ -719,9 +719,9 @@ class ActOnMessages(Command, gc=True):
     `message` a single one, `chosen` some by their ids. `target` is the queue to move or copy to,
     `priority` the new one. Messages that came after `through` (LSN, 0 for no limit) are left alone.
     `actor` is whose rights limit it, None for the operator of this machine. A part looks at `limit`
-    messages, and acts on `most` (0 for no limit). The other attributes say how far it is, and are
-    set by the engine: `acted` counts messages, `whys` those that stayed by their reason, and
-    `is_done` says that none is left.
+    messages, and acts on `most` (0 for no limit), all parts on `total` (0 for no limit). The other
+    attributes say how far it is, and are set by the engine: `acted` counts messages, `whys` those
+    that stayed by their reason, and `is_done` says that none is left.
     """
 
     queue: str
@@ -741,6 +741,7 @@ class ActOnMessages(Command, gc=True):
     matcher: Any = None
     actor: Actor | None = None
     chosen: tuple[int, ...] = ()
+    total: int = 0
     whys: dict[str, int] = msgspec.field(default_factory=dict)
     checked: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 

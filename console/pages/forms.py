@@ -459,7 +459,8 @@ async def _concerned(visit: Visit, asked: dict[str, Any]) -> str:
     except ControlError:
         # There is no such queue, or it may be changed but not looked at: the broker says which.
         return ""
-    return _count_in_words(told["counts"][0], chosen_by)
+    text = _count_in_words(told["counts"][0], chosen_by)
+    return f"{text}; {asked['limit']:,} at most are chosen" if asked.get("limit") else text
 
 
 def _count_in_words(row: dict[str, Any], chosen_by: str) -> str:

@@ -169,12 +169,19 @@ def _act_on_some(core: Core, queue: Queue, command: ActOnMessages) -> None:
                 break
         if _is_enough(core, command, before):
             break
+    command.is_done = command.is_done or _is_all(command)
     core.budget.spent += (looked >> LOOK_SHIFT) + 1
 
 
 def _is_enough(core: Core, command: ActOnMessages, before: int) -> bool:
     """Whether a part is over that began when so many messages had been acted on."""
-    return core.budget.is_spent or 0 < command.most <= command.acted - before
+    is_part = core.budget.is_spent or 0 < command.most <= command.acted - before
+    return is_part or _is_all(command)
+
+
+def _is_all(command: ActOnMessages) -> bool:
+    """Whether as many messages were acted on as the limit of all parts allows."""
+    return 0 < command.total <= command.acted
 
 
 def _matches(core: Core, matcher: Filter | None, message: Message) -> bool:

@@ -349,6 +349,9 @@ class ControlServer:
         if isinstance(request, RetryStop):
             return self._retries.stop(meant(broker.state, request.queue)[1], asker.by)
         assert isinstance(request, Change)
+        flaw = request.flaw()
+        if flaw:
+            return Refusal(Code.INVALID, flaw)
         settled = request.settled(broker.state)
         if settled is not None:
             return settled
@@ -469,9 +472,6 @@ class ControlServer:
         queue = _queue_of(self._hub.broker.state, command.queue)
         if queue is None:
             return no_queue(plain(command.queue))
-        flaw = request.flaw()
-        if flaw:
-            return Refusal(Code.INVALID, flaw)
         command.queue = queue.name
 
         async def part() -> Answer | Refusal:

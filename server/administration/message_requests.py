@@ -168,7 +168,8 @@ def _acting(action: str, done: str, doc: str, *more: str, **checks: Any) -> Way:
     """Return a command that does something with messages of a queue; `more` are fields it takes."""
     return Way(
         f"queue {action}", done, doc, fixed={"action": action},
-        fields=("queue", *more, "filter", "message"), either=("filter", "message"), **checks,
+        fields=("queue", *more, "filter", "message", "limit"),
+        either=("filter", "message"), **checks,
     )  # fmt: skip
 
 
@@ -186,6 +187,11 @@ class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
     rate: Annotated[
         str, Option("--rate", "At most so many messages in a second: 50/s; or 30/m, 100/h.", "N/s")
     ] = ""
+    limit: Annotated[
+        int,
+        msgspec.Meta(ge=0),
+        Option("--limit", "Only the first N messages: of all, or of those for a filter.", "N"),
+    ] = 0
     ways = (
         _acting(
             "move", "moved {acted} to queue '{target}'",
@@ -227,7 +233,9 @@ class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
     )  # fmt: skip
 
     def flaw(self) -> str:
-        """Return why the rate does not fit, "" if it does."""
+        """Return why the limit or the rate does not fit, "" if they do."""
+        if self.limit and self.message:
+            return "a limit is for all messages, or for those that a filter chooses"
         if not self.rate:
             return ""
         from daybook.server.administration.retries import rate_in  # noqa: PLC0415 (slow to import)
@@ -242,5 +250,5 @@ class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
         one, some = (0, self.message) if isinstance(self.message, tuple) else (self.message, ())
         return commands.ActOnMessages(
             self.queue, self.action, self.filter, one, self.target, self.priority, through,
-            actor=actor, chosen=some,
+            actor=actor, chosen=some, total=self.limit,
         )  # fmt: skip

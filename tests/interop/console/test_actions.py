@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.interop.console.using import send
-from tests.interop.using import daybook
+from tests.interop.using import daybook, run
 from tests.interop.wire import Wire
 from tests.support.console import Browser, Form
 from tests.support.process import BrokerProcess, wait_for
@@ -84,6 +84,30 @@ def test_a_filter_says_how_many_messages_were_looked_at(
         shown = browser.get("/b/data/messages", queue="filtered", filter=f"size = '{size}'")
         assert f"{fit} of the 3 messages looked at fit." in shown.words
     assert "looked at" not in browser.get("/b/data/messages", queue="filtered").words
+
+
+def test_a_limit_is_for_the_first_messages_that_match(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    for size in (1, 9, 9, 9):
+        send(broker, "limited", "x", "--header", f"size={size}")
+    for target in ("limited.some", "limited.others"):
+        daybook(broker, "queue", "create", target)
+    form = browser.get("/b/data/do/queue/move", queue="limited", filter="size = '9'")
+    asked = browser.submit(form, target="limited.some", limit="2")
+    assert "3 messages of queue limited match now; 2 at most are chosen" in asked.words
+    done = browser.submit(asked)
+    assert "moved 2 messages" in done.words
+    assert "--limit 2" in done.words
+    command = ("queue", "copy", "limited", "limited.others", "--filter", "size = '9'")
+    assert "copied 1 message" in daybook(broker, *command, "--limit", "5")
+    both = run(broker, "queue", "copy", "limited", "limited.others", "--limit", "1",
+               "--message", "7")  # fmt: skip
+    assert (both.returncode, "a limit is for all messages" in both.stderr) == (1, True)
+    counts = {
+        each["queue"]: each["messages"] for each in json.loads(daybook(broker, "queue", "list",
+                                                                       "--json"))
+    }  # fmt: skip
+    assert (counts["limited"], counts["limited.some"], counts["limited.others"]) == (2, 2, 1)
 
 
 def test_actions_that_cannot_apply_are_not_offered(broker: BrokerProcess, visit: Visit) -> None:

@@ -61,6 +61,20 @@ def dead(world: World, address: str, body: bytes = b"x", **values: Any) -> None:
     world.close(connection)
 
 
+@pytest.mark.parametrize("action", ["move", "copy"])
+def test_a_limit_is_for_the_first_messages_that_match(any_world: World, action: str) -> None:
+    world = any_world
+    fill(world, count=12)
+    world.ok(create_queue("other", "other"))
+    command = act(world, "q", action, target="other", filter="kind=big", total=4, limit=3)
+    assert (command.acted, command.passed_over) == (4, 0)
+    assert world.bodies("other") == [b"1", b"3", b"5", b"7"]
+    assert len(world.bodies("q")) == (8 if action == "move" else 12)
+    # More than there are is no fault, and neither is a part that ends at the limit.
+    assert act(world, "q", action, target="other", total=1, most=1).acted == 1
+    assert act(world, "q", action, target="other", total=99).acted == len(world.bodies("other")) - 5
+
+
 def test_move_with_a_filter_says_where_each_came_from(any_world: World) -> None:
     world = any_world
     ids = fill(world)
