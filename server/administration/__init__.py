@@ -29,6 +29,8 @@ Modules:
 - `request_rows`: The rows of the table of administration (`server.administration.admin_requests`).
 - `retries`: Retries with a limit of rate: messages of a queue go back to where they came from, a
   few at a time.
+- `unfinished_retries`: The file that names the retries that run: a broker that starts after a crash
+  says by it which did not end.
 - `units`: How values are shown to people, in the console and on the command line, with their units.
 - `views`: Views of a broker's state as plain data, for the control socket and the command line.
 - `walks`: Reading the messages of a queue in order, from any place on, in slices.

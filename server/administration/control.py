@@ -44,6 +44,7 @@ from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.settings.permissions import Actor
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
+from daybook.journal.data_directory import RETRIES
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import connections
 from daybook.server.administration.acting import ActAs, Acting, LogIn
@@ -230,7 +231,7 @@ class ControlServer:
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._looking: Final = asyncio.Lock()
-        self._retries: Final = Retries()
+        self._retries: Final = Retries(path.with_name(RETRIES))
         self._kept_orders: Final = KeptOrders()
 
     async def start(self) -> None:

@@ -130,8 +130,8 @@ def _readable(row: Answer) -> Answer:
 class RetriesList(Reading, frozen=True, tag="retries"):
     """List the retries with a limit of rate: those that run, and the last ones that are over.
 
-    A retry ends with the broker, and the list begins with its start: messages that a retry did not
-    reach are still in their queue, which `in_queue` counts.
+    A retry ends with the broker. One that this cut off is listed until another retry of its queue
+    begins: the messages that it did not reach are still in the queue, which `in_queue` counts.
     """
 
     needs_broker = True

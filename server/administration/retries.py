@@ -4,7 +4,8 @@ time.
 The broker does it, in order, part by part on a timer; the asker need not wait. A queue has one at a
 time. It ends when nothing is left, when somebody stops it, when the rights of its user do not
 suffice any more, or with the broker: the rest of the messages stays where it is, and another retry
-begins with it. Must never know how requests are transported.
+begins with it. One that its broker did not end is still named after the next start, as cut off,
+until another retry of its queue begins. Must never know how requests are transported.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -21,6 +23,7 @@ from daybook.engine.commands import ActOnMessages
 from daybook.engine.names.names import plain
 from daybook.engine.refusals import Code, Refusal
 from daybook.server.administration.request_rows import Answer
+from daybook.server.administration.unfinished_retries import UnfinishedRetries, UnfinishedRetry
 from daybook.server.process import logs
 
 RUNNING_MAX: Final = 100
@@ -36,6 +39,12 @@ RUNNING: Final = "running"
 DONE: Final = "done"
 STOPPED: Final = "stopped"
 FAILED: Final = "failed"
+CUT_OFF: Final = "cut off"
+WHY_CUT_OFF: Final = (
+    "the broker ended before; what is left is in the queue, and `daybook queue retry` continues"
+)
+NOTE_SECONDS: Final = 5.0
+"""How often it is noted how far retries are, for the broker that starts after a crash."""
 
 Part: TypeAlias = Callable[[], Awaitable[Answer | Refusal]]
 """Carries out the next part of a retry."""
@@ -89,17 +98,42 @@ class Retry(msgspec.Struct):
         return "; ".join(f"{count:,} stayed: {why}" for why, count in self.command.whys.items())
 
 
-class Retries:
-    """All retries of a broker; used only in the thread of its event loop."""
+def _cut_off(unfinished: UnfinishedRetry) -> Answer:
+    """Return one that the broker before did not end as a row of a list."""
+    row: Answer = msgspec.to_builtins(unfinished)
+    return row | {"state": CUT_OFF, "ended": None, "why": WHY_CUT_OFF}
 
-    def __init__(self) -> None:
+
+class Retries:
+    """All retries of a broker; used only in the thread of its event loop. `path` is the file that
+    names those that run."""
+
+    def __init__(self, path: Path | None = None) -> None:
         self._tasks: Final[dict[str, tuple[Retry, asyncio.Task[None]]]] = {}
         self._ended: Final[OrderedDict[int, Retry]] = OrderedDict()
+        self._file: Final = UnfinishedRetries(path)
+        self._before: Final = {each.queue: each for each in self._file.read()[:ENDED_MAX]}
+        self._noted = 0.0
 
     def rows(self) -> list[Answer]:
-        """Return a row for each: those that run, then those that ended, the last one first."""
-        running = [retry for retry, _ in self._tasks.values()]
-        return [retry.row() for retry in (*running, *reversed(self._ended.values()))]
+        """Return a row for each: those that run, those that a broker before did not end, then those
+        that ended, the last one first."""
+        running = [retry.row() for retry, _ in self._tasks.values()]
+        before = [_cut_off(each) for each in self._before.values()]
+        return [*running, *before, *(retry.row() for retry in reversed(self._ended.values()))]
+
+    def _note(self) -> None:
+        """Note which retries run, and which are cut off, for the broker that starts after this
+        one."""
+        self._noted = time.monotonic()
+        running = [
+            UnfinishedRetry(
+                retry.queue, retry.filter, retry.rate, retry.by, retry.begun,
+                retry.command.acted, retry.command.passed_over,
+            )
+            for retry, _ in self._tasks.values()
+        ]  # fmt: skip
+        self._file.write([*running, *self._before.values()])
 
     async def begin(
         self, command: ActOnMessages, rate: str, by: str, part: Part
@@ -124,9 +158,14 @@ class Retries:
         )
         task = loop.create_task(self._run(retry, per_second, part))
         self._tasks[command.queue] = retry, task
+        before = self._before.pop(command.queue, None)
+        self._note()
         first = await retry.first
         if isinstance(first, Refusal):
             self._ended.pop(id(retry), None)
+            if before is not None:
+                self._before[command.queue] = before
+                self._note()
             return first
         return {"begun": True, "queue": command.queue, "rate": rate}
 
@@ -148,7 +187,9 @@ class Retries:
         tasks = [task for _, task in self._tasks.values()]
         for task in tasks:
             task.cancel()
+        self._note()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._file.close()
 
     async def _run(self, retry: Retry, per_second: float, part: Part) -> None:
         """Carry out part after part, each when the messages of those before have had their time."""
@@ -159,6 +200,8 @@ class Retries:
         while retry.state == RUNNING:
             before = command.acted
             told = await part()
+            if time.monotonic() - self._noted > NOTE_SECONDS:
+                self._note()
             if not retry.first.done():
                 retry.first.set_result(told)
             if isinstance(told, Refusal):
@@ -175,6 +218,7 @@ class Retries:
     def _end(self, retry: Retry) -> None:
         with contextlib.suppress(KeyError):
             del self._tasks[retry.queue]
+        self._note()
         retry.ended = _now()
         self._ended[id(retry)] = retry
         while len(self._ended) > ENDED_MAX:

@@ -3,14 +3,18 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
+from html import unescape
+from pathlib import Path
 
 import pytest
 
 from tests.interop.console.using import send
-from tests.interop.using import daybook, run
+from tests.interop.using import connected, daybook, publish, run
 from tests.interop.wire import Wire
-from tests.support.console import Browser, Form
-from tests.support.process import BrokerProcess, wait_for
+from tests.support import nursery
+from tests.support.console import Browser, ConsoleProcess, Form
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -67,9 +71,9 @@ def test_a_confirmation_is_good_once(broker: BrokerProcess, visit: Visit) -> Non
     assert "nowhere" in errors[0]
 
 
-def test_the_list_of_retries_says_that_it_begins_with_the_broker(visit: Visit) -> None:
+def test_an_empty_list_of_retries_says_that_none_was_cut_off(visit: Visit) -> None:
     shown = visit("ada").get("/b/data/list/retries")
-    assert "There are none since the broker started: a retry that ran before has ended" in (
+    assert "no retry runs, none has ended since the broker started, and its start cut none off" in (
         shown.words
     )
 
@@ -157,3 +161,35 @@ def test_what_is_pressing_comes_first(broker: BrokerProcess, visit: Visit) -> No
         shown = browser.get("/b/data/list/consumers")
     headings = re.sub(r"<[^>]*>", "", shown.text.partition("<thead>")[2].partition("</thead>")[0])
     assert "queue in flight oldest in flight oldest in flight since" in " ".join(headings.split())
+
+
+def test_a_retry_that_a_crash_cut_off_is_named_and_continues(
+    tmp_path: Path, cleaned: ExitStack
+) -> None:
+    broker = cleaned.enter_context(BrokerProcess(tmp_path / "data"))
+    broker.start()
+    daybook(broker, "settings", "set", "orders", "max-delivery-attempts=1")
+    with connected(broker) as wire:
+        for _ in range(3):
+            publish(wire, "/queue/orders", size="1")
+    url = f"stomp://127.0.0.1:{broker.port}"
+    words = [DAYBOOK, "receive", "orders", "--reject", "--count", "3", "--url", url]
+    assert nursery.run(words, capture_output=True, check=False).returncode == 0
+    daybook(broker, "queue", "retry", "DLQ", "--rate", "1/h", "--filter", "size = '1'")
+    wait_for((broker.data / "retries.json").exists, "the file of retries")
+    broker.kill()
+    broker.start()
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser = Browser(console)
+    browser.get(console.link)
+    shown = browser.get("/b/data/list/retries")
+    assert "cut off" in shown.words
+    assert "what is left is in the queue" in shown.words
+    [row] = json.loads(daybook(broker, "queue", "retries", "--json"))
+    assert (row["state"], row["in_queue"], row["by"][:4]) == ("cut off", 2, "root")
+    link = unescape(re.findall(r'href="([^"]*do/queue/retry[^"]*)"', shown.text)[0])
+    asked = browser.submit(browser.get(link))
+    assert "2 messages of queue DLQ match now" in asked.words
+    browser.submit(asked)
+    states = [each["state"] for each in json.loads(daybook(broker, "queue", "retries", "--json"))]
+    assert states == ["running"]

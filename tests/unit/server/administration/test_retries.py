@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -141,3 +142,67 @@ def test_they_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [row["state"] for row in made.rows()] == ["running", "running", "stopped", "stopped"]
 
     run(scenario)
+
+
+def test_one_that_its_broker_did_not_end_is_named_by_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "retries.json"
+
+    async def first() -> None:
+        made = Retries(file)
+        queues = [Queue(100), Queue(1, "short"), Queue(100, "stopped")]
+        for each in queues:
+            await made.begin(each.command, "1/s", "ada", each.part)
+        await over(made, "short")
+        made.stop("stopped", "ada")
+        await made.close()
+
+    async def second() -> None:
+        made = Retries(file)
+        [row] = made.rows()
+        assert (row["queue"], row["state"], row["acted"]) == ("DLQ", retries.CUT_OFF, 1)
+        assert (row["rate"], row["by"], row["ended"]) == ("1/s", "ada", None)
+        assert "`daybook queue retry` continues" in row["why"]
+        refused = Queue(5)
+        refused.refusal = Refusal(Code.INVALID, "the filter is wrong")
+        await made.begin(refused.command, "1", "ada", refused.part)
+        assert [each["state"] for each in made.rows()] == [retries.CUT_OFF]
+        await made.close()
+
+    async def third() -> None:
+        made = Retries(file)
+        queue = Queue(1)
+        await made.begin(queue.command, "1/s", "ada", queue.part)
+        await over(made, "DLQ")
+        assert [each["state"] for each in made.rows()] == [retries.DONE]
+        await made.close()
+        assert not file.exists()
+
+    for part in (first, second, third):
+        asyncio.run(part())
+
+
+def test_how_far_one_is_is_noted_for_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "NOTE_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        made = Retries(tmp_path / "retries.json")
+        queue = Queue(10_000)
+        await made.begin(queue.command, "1000/s", "ada", queue.part)
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            if any(each["acted"] > 200 for each in Retries(tmp_path / "retries.json").rows()):
+                break
+        else:
+            raise AssertionError(made.rows())
+        await made.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("content", [b"", b"[{]", b"\xff", b'[{"queue": 1}]', b"{}"])
+def test_a_damaged_file_names_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "retries.json").write_bytes(content)
+    assert Retries(tmp_path / "retries.json").rows() == []
+    assert Retries(tmp_path / "none" / "retries.json").rows() == []
