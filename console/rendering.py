@@ -83,6 +83,11 @@ def safe_text(text: str) -> Markup:
     return escape(text)
 
 
+def full_stop(text: Any) -> str:
+    """Return a sentence with one full stop at its end, whether it has one or not."""
+    return f"{str(text).rstrip('. ')}."
+
+
 def query(**parts: Any) -> str:
     """Return the query of a link, without what is empty."""
     found = {key: value for key, value in parts.items() if value not in (None, "", 0, False)}
@@ -96,7 +101,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     made.filters |= {
         "cell": cell, "size": size, "span": span, "when": when, "heading": heading, "body": body,
-        "counted": counted,
+        "counted": counted, "full_stop": full_stop,
         "safe_text": safe_text, "second": second_of, "path": lambda text: quote(text, safe=""),
     }  # fmt: skip
     made.globals |= {

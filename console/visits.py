@@ -335,7 +335,11 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
             return await page(visit)
         except (ConsoleError, ControlError) as error:
             status, text = failure(error)
-            return visit.page("refused.html", title="Not possible", code=status, text=text)
+            # A question that is wrong stays so, and a form is not sent again.
+            renews = status != BAD_REQUEST and request.method == "GET"
+            return visit.page(
+                "refused.html", title="Not possible", code=status, text=text, renews=renews
+            )
 
     return serve
 

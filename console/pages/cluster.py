@@ -28,6 +28,9 @@ from daybook.server.monitoring.cluster_health import LEADING, cluster_troubles
 SHOWN: Final = (
     "cluster", "node", "role", "leader", "epoch", "acks", "lsn", "confirmed_lsn", "why",
 )  # fmt: skip
+CONFLICT: Final = 409
+ONCE: Final = "once"
+"""The field with the token of a question, which is good for one confirmation."""
 HANDED_OVER: Final = "the lead was handed over to '{leader}', in epoch {epoch}, after {seconds} s"
 
 
@@ -97,7 +100,17 @@ async def hand_over(visit: Visit) -> Response:
         names = ", ".join(able) or "none"
         raise Refused(BAD_REQUEST, f"'{to}' does not follow now; the nodes that do are: {names}")
     if given.get("confirmed") != "yes":
-        return visit.page("cluster_lead.html", title=f"Let '{to}' lead", to=to, found=found)
+        return visit.page(
+            "cluster_lead.html", title=f"Let '{to}' lead", to=to, found=found,
+            once=visit.session.new_confirmation(visit.broker.name),
+        )  # fmt: skip
+    confirmation = visit.session.confirmation(given.get(ONCE, ""), visit.broker.name)
+    if confirmation is None or not confirmation.takes():
+        raise Refused(
+            CONFLICT,
+            "this question was confirmed before, or asked too long ago: the page Cluster says which"
+            " node leads",
+        )
     task = BackgroundTask(carry_out, visit.broker, to, visit.identity.shown)
     response = visit.page("cluster_lead.html", title=f"'{to}' leads next", to="", found=found)
     response.background = task

@@ -49,8 +49,8 @@ async def growth(visit: Visit) -> Response:
 
 
 def _columns(steps: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Return the steps as columns, each at its end; what came and left is that of a minute. The
-    first step has its begin, too, so that there is a line."""
+    """Return the steps as columns, each at its end, with its messages a minute. The first step has
+    its begin, too, so that there is a line."""
     columns: dict[str, list[float]] = {"time": [], "messages": [], "came": [], "left": []}
     for each in steps:
         minutes = max(each["end"] - each["begin"], 1) / MINUTE

@@ -28,6 +28,7 @@ from daybook.console.visits import (
     checked_form,
 )
 from daybook.history.reports.report import AUDIT, VERIFY
+from daybook.history.verification.journal_verification import why_not_begin
 
 CONFLICT: Final = 409
 STREAMS_MAX: Final = 100
@@ -155,10 +156,8 @@ async def _check_begin(visit: Visit, begin: int) -> None:
     if not begin:
         return
     last = (await visit.history("moment", lsn=NEWEST))["lsn"]
-    if begin > last:
-        raise Refused(
-            BAD_REQUEST, f"the last event is {last}: there is nothing to check from {begin} on"
-        )
+    if why := why_not_begin(begin, last):
+        raise Refused(BAD_REQUEST, why)
 
 
 async def cancel(visit: Visit) -> Response:

@@ -26,16 +26,6 @@ function slider() {
   }
 }
 
-// The menu is open where there is room for it.
-function menu() {
-  const side = document.getElementById("side");
-  if (!side) return;
-  const wide = window.matchMedia("(min-width: 60rem)");
-  const follow = () => { side.open = wide.matches; };
-  wide.addEventListener("change", follow);
-  follow();
-}
-
 const POINTS_MAX = 720;
 const COLOURS = ["--line-1", "--line-2", "--line-3"];
 
@@ -137,6 +127,7 @@ function renewal() {
   const button = document.querySelector("[data-renewal]");
   if (!button) return;
   let on = localStorage.getItem("renewal") !== "off";
+  const refused = document.querySelector("[data-refused]");
   let pause = RENEW_MS;
   let timer = null;
   const show = () => {
@@ -154,13 +145,15 @@ function renewal() {
       const entry = entryOf(answer);
       if (entry) trouble = OVER;
       if (entry) warn(OVER, entry);
+      else if (answer.ok && refused) location.reload();
       else if (answer.ok) on = replaced(page) && on;
       else trouble = page.querySelector("[role=alert]")?.textContent || `status ${answer.status}`;
     } catch {
       trouble = "the console does not answer";
     }
     pause = trouble ? Math.min(2 * pause, RENEW_MS_MAX) : RENEW_MS;
-    if (trouble && trouble !== OVER) warn(trouble);
+    if (trouble && refused && trouble !== OVER) refused.textContent = trouble;
+    else if (trouble && trouble !== OVER) warn(trouble);
     show();
     wait();
   };
@@ -245,7 +238,6 @@ document.addEventListener("DOMContentLoaded", () => {
   streaming();
   copyButtons(document);
   slider();
-  menu();
   ages();
   setInterval(ages, 1000);
   charts();

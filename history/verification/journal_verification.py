@@ -71,6 +71,13 @@ class VerifyAsked(msgspec.Struct, frozen=True):
         return found and f"{found} that all events give, and --from reads the last ones alone"
 
 
+def why_not_begin(begin: int, last_lsn: int) -> str:
+    """Return why a verification cannot begin with an event of a journal, "" if it can."""
+    if begin <= last_lsn:
+        return ""
+    return f"the last event is {last_lsn}: there is nothing to check from {begin} on"
+
+
 def proof_of(asked: VerifyAsked) -> tuple[list[bytes], Anchors]:
     """Read the keys and anchors that must prove history. Raises DaybookError, OSError."""
     keys = []

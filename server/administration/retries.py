@@ -41,7 +41,7 @@ STOPPED: Final = "stopped"
 FAILED: Final = "failed"
 CUT_OFF: Final = "cut off"
 WHY_CUT_OFF: Final = (
-    "the broker ended before; what is left is in the queue, and `daybook queue retry` continues"
+    "the broker ended before; the rest is in the queue, and `daybook queue retry` continues"
 )
 NOTE_SECONDS: Final = 5.0
 """How often it is noted how far retries are, for the broker that starts after a crash."""

@@ -135,8 +135,9 @@ def send(
         }  # fmt: skip
         show_json(told)
     else:
-        what = "1 message" if count == 1 else f"{count:,} messages"
-        done = f"sent {what} of {counted(content.size, 'byte')} to {destination}"
+        done = (
+            f"sent {counted(count, 'message')} of {counted(content.size, 'byte')} to {destination}"
+        )
         click.echo(f"{done}; {_became(count, outcomes, routed, dropped)}")
     if must_route and not outcomes:
         raise Failure(f"--must-route: {endpoint} does not say which messages went to no queue")
@@ -289,7 +290,7 @@ def receive(
         raise Failure(str(error)) from error
     if received < count and not follow:
         why = "before the interrupt" if interruption.has_come else f"within {timeout:g} s"
-        click.echo(f"{received} of {count} messages arrived {why}", err=True)
+        click.echo(f"{received:,} of {counted(count, 'message')} arrived {why}", err=True)
         sys.exit(EXIT_WRONG)
 
 

@@ -19,7 +19,7 @@ from daybook.server.administration.deaths import (
     death_in,
     next_page,
 )
-from daybook.texts import moment, printable
+from daybook.texts import counted, moment, printable
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.broker_commands import queue
 from daybook.tools.administration.request_commands import Looking, at_option, json_option, look
@@ -84,7 +84,7 @@ def queue_messages(
 
 def _show_left(left: int) -> None:
     if left:
-        click.echo(f"{left:,} messages more, which this did not look at", err=True)
+        click.echo(f"{counted(left, 'message')} more, which this did not look at", err=True)
 
 
 def _show_grouped(

@@ -37,6 +37,7 @@ from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.pipeline.publishing import DUPLICATE_ID, Message, PublishError, check_remembers
+from daybook.texts import counted
 from daybook.tools.history.past_states import found as event_of
 from daybook.tools.history.replay_channels import ReplayChannel, connected
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
@@ -186,8 +187,8 @@ def _send(
             client.disconnect()
     except (PublishError, ClientError) as error:
         raise Failure(
-            f"{error}. {state.sent:,} messages are sent and confirmed ({file.path}): repeat the "
-            "command to resume"
+            f"{error}. Sent and confirmed: {counted(state.sent, 'message')} ({file.path}); repeat"
+            " the command to resume"
         ) from error
 
 
@@ -306,13 +307,14 @@ def _report(
         rows = sorted(Counter(chosen.addresses).items(), key=lambda row: -row[1])
         show_table(("address", "messages"), rows, "messages that were sent to")
     click.echo(
-        f"{len(chosen.messages):,} messages with {chosen.bytes:,} bytes of bodies, of events "
+        f"{counted(len(chosen.messages), 'message')} with {counted(chosen.bytes, 'byte')} of "
+        f"bodies, of events "
         f"{state.request.from_lsn:,} to {state.request.to_lsn:,}"
     )
     if state.before:
         click.echo(f"what was chosen up to event {state.before:,} is left out: it was sent before")
     if chosen.copies:
-        click.echo(f"{chosen.copies:,} copies and replays are left out; --copies takes them, too")
+        click.echo(f"left out: {chosen.copies:,} of copies and replays; --copies takes them, too")
     if chosen.unjournaled:
         click.echo(f"{chosen.unjournaled:,} cannot be sent: their content was never journaled")
     if chosen.redacted:

@@ -19,7 +19,7 @@ from daybook.recovery.fold import FoldError
 from daybook.recovery.readonly import opened, used_bytes
 from daybook.recovery.salvage.salvage import salvage
 from daybook.recovery.salvage.salvage_report import Missing, Report
-from daybook.texts import moment, printable
+from daybook.texts import counted, moment, printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import (
@@ -82,8 +82,9 @@ def _check_apart(target: Path, archive: Archive) -> None:
 
 def _show(report: Report) -> None:
     click.echo(
-        f"salvaged {report.events:,} events in {report.blocks:,} blocks of {report.segments:,} "
-        f"segments, up to event {report.last_lsn:,}, to {report.directory}"
+        f"salvaged {counted(report.events, 'event')} in {counted(report.blocks, 'block')} of "
+        f"{counted(report.segments, 'segment')}, up to event {report.last_lsn:,}, to "
+        f"{report.directory}"
     )
     if report.state_lsn:
         click.echo(
@@ -114,15 +115,15 @@ def _show(report: Report) -> None:
         click.echo(f"RENAMED {printable(name)}: another still had its name")
     if report.uncertain:
         click.echo(
-            f"{report.uncertain:,} messages were queued before a gap; those whose end is in it are "
-            "kept, and may be delivered twice"
+            f"queued before a gap: {counted(report.uncertain, 'message')}; those whose end is in "
+            "it are kept, and may be delivered twice"
         )
     _show_messages("without content, removed", report.without_content, report.without_content_count)
     _show_messages("known by their ends only", report.unknown, report.unknown_count)
     what = "of which only the content is left, and not in which queue they were: not taken"
     _show_messages(what, report.astray, report.astray_count, "of address")
     for name, count in sorted(report.dropped.items()):
-        click.secho(f"DROPPED {count:,} messages of queue {printable(name)}", fg="red")
+        click.secho(f"DROPPED {counted(count, 'message')} of queue {printable(name)}", fg="red")
     if report.is_whole:
         click.secho("no events are missing", fg="green")
     click.echo(

@@ -1,7 +1,7 @@
 """Running `journal verify`: verifies a data directory, and reports its faults."""
 
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from daybook.history.exports.export_verification import is_export
+from daybook.history.moments import last_lsn
 from daybook.history.reports.report import asked_here
 from daybook.history.verification.folding_ranges import Plan
 from daybook.history.verification.index_verification import copied_index
@@ -17,6 +18,7 @@ from daybook.history.verification.journal_verification import (
     proof_of,
     report_of,
     verdict_on,
+    why_not_begin,
 )
 from daybook.history.verification.signature_proof import Proof, Proven
 from daybook.history.verification.verification import Verdict
@@ -25,6 +27,7 @@ from daybook.history.verification.verify_work import Source
 from daybook.history.workers import chosen_processes
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
+from daybook.journal.errors import JournalError
 from daybook.journal.segments.segment import data_id_of
 from daybook.texts import moment
 from daybook.tools.history import export
@@ -109,8 +112,14 @@ def _verdict(
 
 
 def _begin_of(disk: Disk, moment: Moment | None) -> int:
-    """Return the event to begin with, 0 for all of them."""
-    return 0 if moment is None else lsn_of(disk, moment) or 1
+    """Return the event to begin with, 0 for all of them. Raises click.UsageError if the journal
+    ends before."""
+    begin = 0 if moment is None else lsn_of(disk, moment) or 1
+    # The verification itself reports segments that cannot be read.
+    with suppress(JournalError):
+        if begin and (why := why_not_begin(begin, last_lsn(disk))):
+            raise click.UsageError(f"--from: {why}")
+    return begin
 
 
 def _keep(state: VerifyState | None) -> None:

@@ -106,7 +106,7 @@ def test_what_one_protocol_sends_the_other_receives(both: Both, sends: str, rece
     }  # fmt: skip
     empty = both.run(receives, "receive", "/queue/one", "--timeout", 0.05)
     assert empty.exit_code == 1
-    assert "0 of 1 messages arrived within 0.05 s" in empty.stderr
+    assert "0 of 1 message arrived within 0.05 s" in empty.stderr
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\x00\n", b"text"])

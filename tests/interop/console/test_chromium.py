@@ -267,6 +267,30 @@ def test_lists_renew_themselves_until_they_are_told_not_to(
     assert not page.complaints
 
 
+def test_a_refused_page_shows_the_answer_when_there_is_one(
+    broker: BrokerProcess, page: Page
+) -> None:
+    shown = page.go("/b/data/queue?queue=later")
+    assert "there is no queue 'later'" in shown.inner_text("[data-refused]")
+    send(broker, "later", "x")
+    shown.wait_for_selector("h1:text-is('later')")
+    # A question that is wrong stays so.
+    assert not page.go("/b/data/queue?queue=later&span=year").query_selector("[data-refused]")
+
+
+def test_the_menu_needs_no_scripts(chromium: Any, console: ConsoleProcess) -> None:
+    page = Page(chromium, console, java_script_enabled=False)
+    page.log_in("ada")
+    for width, is_open in ((1280, True), (360, False)):
+        page.page.set_viewport_size({"width": width, "height": 740})
+        shown = page.go("/b/data")
+        assert shown.is_visible("#side nav") == is_open
+        assert shown.is_visible("#side summary") != is_open
+    shown.click("#side summary")
+    assert shown.is_visible("#side nav")
+    page.context.close()
+
+
 def test_a_page_says_that_its_session_is_over_and_leads_to_the_login(
     chromium: Any, console: ConsoleProcess
 ) -> None:

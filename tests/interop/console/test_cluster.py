@@ -9,7 +9,7 @@ from tests.interop.console.conftest import RULES
 from tests.interop.replication.nodes import FAILOVER_SECONDS, NAMES, running
 from tests.interop.replication.test_failover import all_follow
 from tests.interop.replication.test_operations import get
-from tests.support.console import Browser, ConsoleProcess
+from tests.support.console import Browser, ConsoleProcess, Form
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -67,7 +67,13 @@ def test_the_cluster_is_shown_and_its_lead_handed_over(tmp_path: Path) -> None:
             assert "'nowhere' does not follow now; the nodes that do are: " in shown.words
             confirm = chief.submit(chief.get(page), to=to)
             assert f"Let '{to}' lead" in confirm.words
+            token = Form(confirm.text).fields
+            for once in ("", "x"):
+                late = chief.post(f"{page}/lead", token | {"once": once})
+                assert late.status == 409
+                assert "asked too long ago" in late.words
             done = chief.submit(confirm)
+            assert chief.post(f"{page}/lead", token).status == 409
             assert "The lead is being handed over" in done.words
 
             def is_handed_over() -> bool:

@@ -137,6 +137,8 @@ def test_objects_and_messages_of_a_moment(shop: Shop) -> None:
     shown = re.findall(r"/message\?queue=orders&amp;message=(\d+)", messages.text)
     assert shown == [str(each["message"]) for each in told["messages"]]
     assert len(shown) == 3
+    consumer = told["messages"][0]["consumer"]
+    assert f'/b/data/events?from={consumer}&amp;at={at}">consumer {consumer}</a>' in messages.text
     message = browser.get("/b/data/message", queue="orders", message=shown[0], at=at)
     assert answer_of(command_on(message))["body"] == "first"
     deaths = browser.get("/b/data/dead-letters", queue="DLQ", by="queue", at=at)

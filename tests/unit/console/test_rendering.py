@@ -51,3 +51,19 @@ def test_a_problem_leads_to_the_queues_that_it_names() -> None:
     )  # fmt: skip
     assert 'queue a&amp;b is paused, and 2 messages wait in it (see <a href="/b/x/queue' in page
     assert '?queue=a%26b">a&amp;b</a>)' in page
+
+
+@pytest.mark.parametrize("result", ["it is intact", "it is intact.", "it broke. Try again. "])
+def test_a_sentence_ends_with_one_full_stop(result: str) -> None:
+    job = SimpleNamespace(
+        is_running=False, state="done", command="journal audit",
+        result={"ok": True, "result": result, "report": "", "trouble": result},
+    )  # fmt: skip
+    shown = render("job.html", job=job)
+    assert shown.count(f"{result.rstrip('. ')}.</p>") == 2
+    assert ".." not in shown
+    assert "<code>journal audit</code>: " + result.rstrip(". ") + "." in shown
+    job.state, job.by, job.text = "failed", "ada", result
+    shown = render("job.html", job=job)
+    assert f"without a result: {result.rstrip('. ')}.</p>" in shown
+    assert ".." not in shown

@@ -280,7 +280,7 @@ def test_what_is_sent_is_received_once(broker: Served) -> None:
     assert got.output.splitlines() == ["one", "two\u00e4"]
     empty = broker.run("receive", "/queue/once", "--timeout", 0.05)
     assert empty.exit_code == 1
-    assert "0 of 1 messages arrived" in empty.stderr
+    assert "0 of 1 message arrived" in empty.stderr
 
 
 def test_bodies_from_files_and_standard_input(broker: Served, tmp_path: Path) -> None:

@@ -75,6 +75,10 @@ def test_nothing_is_sent_without_being_asked_for(history: Any) -> None:
     done = replay(history, "--address", "orders")
     assert done.exit_code == 0
     assert "nothing was sent" in done.output
+    assert "4 messages with " in done.output
+    one = replay(history, "--message", history["dead"]).output
+    assert "1 message with " in one
+    assert "1 messages" not in one
 
 
 def test_what_is_refused(history: Any, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_limit_is_for_the_first_messages_that_match(any_world: World, action: 
     assert (command.acted, command.passed_over) == (4, 0)
     assert world.bodies("other") == [b"1", b"3", b"5", b"7"]
     assert len(world.bodies("q")) == (8 if action == "move" else 12)
-    # More than there are is no fault, and neither is a part that ends at the limit.
+    # A limit may be higher than the number of messages, and a part may end at it.
     assert act(world, "q", action, target="other", total=1, most=1).acted == 1
     assert act(world, "q", action, target="other", total=99).acted == len(world.bodies("other")) - 5
 
