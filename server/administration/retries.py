@@ -158,15 +158,12 @@ class Retries:
         )
         task = loop.create_task(self._run(retry, per_second, part))
         self._tasks[command.queue] = retry, task
-        before = self._before.pop(command.queue, None)
-        self._note()
         first = await retry.first
         if isinstance(first, Refusal):
             self._ended.pop(id(retry), None)
-            if before is not None:
-                self._before[command.queue] = before
-                self._note()
             return first
+        self._before.pop(command.queue, None)
+        self._note()
         return {"begun": True, "queue": command.queue, "rate": rate}
 
     def stop(self, queue: str, by: str) -> Answer | Refusal:
