@@ -37,6 +37,7 @@ from daybook.engine.commands import ExpireTransactions
 from daybook.engine.limits.pools import MEMORY_CONNECTION_PART
 from daybook.engine.queues.consumer import UNLIMITED
 from daybook.engine.queues.latest import LATEST_BYTES
+from daybook.engine.queues.queue import Address
 from daybook.engine.routing.duplicates import remembered
 from daybook.engine.settling.delivery import limit_unacked
 from daybook.server.hub.journal_port import Writer
@@ -81,6 +82,8 @@ HOLDER_BYTES: Final = 64 * 1024
 
 SWEPT_AT_A_TIME: Final = 1000
 """How many peers are recounted at each tick."""
+COUNTED_AT_A_TIME: Final = 5000
+"""Of how many addresses the ids are counted at each tick."""
 
 ROUND_US: Final = 1_000_000
 FULL_US: Final = 5_000_000
@@ -149,6 +152,9 @@ class Memory:
         self._users_full: dict[str, int] = {}
         self._to_sweep: list[Peer] = []
         self._ids = self._total = 0
+        # The addresses whose ids are still to be counted in this round, and the count so far.
+        self._to_count: list[Address] = []
+        self._counted = 0
         self._full_since = 0
         self._next_round = 0
         self._next_scan = 0
@@ -200,6 +206,7 @@ class Memory:
     def tick(self, now: int) -> None:
         """Recount, and apply the remedies. Called ten times a second."""
         self._sweep(now)
+        self._count_ids(now)
         self.review(now)
         self.heap.tick(self._total, now)
         if now >= self._next_scan:
@@ -208,7 +215,6 @@ class Memory:
                 self._broker.handle(ExpireTransactions(self.options.transaction_timeout_us), now)
         if now >= self._next_round:
             self._next_round = now + ROUND_US
-            self._ids = sum(map(remembered, self._broker.state.addresses.values()))
             self._relieve(now)
 
     def clock_stepped(self, step: int, now: int) -> None:
@@ -219,6 +225,18 @@ class Memory:
         self._users_full = dict.fromkeys(self._users_full, now)
         self.heap.clock_stepped(now)
         self._marks.clear()
+
+    def _count_ids(self, now: int) -> None:
+        """Count the ids that some addresses remember, in a round that begins once a second."""
+        if not self._to_count:
+            if now < self._next_round:
+                return
+            self._to_count = list(self._broker.state.addresses.values())
+            self._counted = 0
+        self._counted += sum(map(remembered, self._to_count[-COUNTED_AT_A_TIME:]))
+        del self._to_count[-COUNTED_AT_A_TIME:]
+        if not self._to_count:
+            self._ids = self._counted
 
     def _sweep(self, now: int) -> None:
         """Recount some peers, because sockets do not report the bytes that they send."""

@@ -27,6 +27,9 @@ NAMES: Final = -1
 
 SCANS_A_TICK: Final = 8
 """The number of slices of a scan in each tick while the index is far behind."""
+NAME_SLICES_A_TICK: Final = 2
+"""The number of slices of a scan for unused names in each tick: nobody waits for it, and clients
+that ask for a list wait for each of them."""
 COLLECT_UNITS: Final = 4000
 """After so much work the garbage collector looks at new objects. By itself it waits until many more
 objects were made than freed, so with a backlog of constant size it would find a hundred
@@ -67,6 +70,7 @@ class Turns:
         self.is_pressed = False
         self._may_go_on = True
         self._scans_left = SCANS_A_TICK
+        self._names_left = NAME_SLICES_A_TICK
         self._collected = broker.budget.spent
         self._broker: Final = broker
         self._budget: Final = broker.budget
@@ -145,6 +149,8 @@ class Turns:
     @property
     def _may_scan(self) -> bool:
         """Whether a scan may continue; it adds events."""
+        if not self._names_left and len(self.scans) == 1 and NAMES in self.scans:
+            return False
         return self._scans_left > 0 or not self.is_pressed
 
     @property
@@ -181,6 +187,7 @@ class Turns:
         likewise for unused names."""
         self._may_go_on = True
         self._scans_left = SCANS_A_TICK
+        self._names_left = NAME_SLICES_A_TICK
         self.lengths.tick(now)
         if options.expiry_scan_us > 0 and now >= self.next_expiry:
             self.next_expiry = now + options.expiry_scan_us
@@ -205,7 +212,8 @@ class Turns:
             broker.handle(DeliverDue(), now)
             if not broker.work.more_scheduled:
                 self.scans.remove(DELIVERY)
-        if NAMES in self.scans:
+        if NAMES in self.scans and self._names_left:
+            self._names_left -= 1
             self.allow(self.lengths.slice)
             broker.handle(DeleteUnused(), now)
             if not broker.scans_names:

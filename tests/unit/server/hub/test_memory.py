@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from daybook.engine.commands import DeleteAddress, DeleteQueue
+from daybook.engine.queues.queue import Address
+from daybook.engine.routing.duplicates import remembered
 from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.options import AmqpOptions
 from daybook.protocols.amqp.wire.frames import AMQP, SASL, frame, protocol_header
@@ -10,6 +14,7 @@ from daybook.protocols.amqp.wire.kinds import SENDER
 from daybook.protocols.amqp.wire.performatives import Attach, Begin, Open, SaslInit, Transfer
 from daybook.protocols.amqp.wire.termini import Source, Target
 from daybook.protocols.port import Caller
+from daybook.server.hub import memory
 from daybook.server.hub.memory import (
     FULL_US,
     HOLDER_BYTES,
@@ -390,3 +395,30 @@ def test_what_was_freed_is_given_back_to_the_system() -> None:
     tick(bench, 0.1)
     assert calls == [1]
     assert bench.hub.status()["memory_given_back_times"] == 1
+
+
+def test_ids_of_many_addresses_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum over a hundred thousand addresses would make everybody else wait each second."""
+    looked = []
+
+    def counting(address: Address) -> int:
+        looked.append(address.name)
+        return remembered(address)
+
+    monkeypatch.setattr(memory, "COUNTED_AT_A_TIME", 3)
+    monkeypatch.setattr(memory, "remembered", counting)
+    bench = bench_with(100 * MIB)
+    client = bench.connect()
+    frame = b"SEND\ndestination:/queue/q%d\n_AMQ_DUPL_ID:%d\n\n\0"
+    client.send(b"".join(frame % (each % 10, each) for each in range(20)))
+    bench.run()
+    account = bench.hub.memory
+    names = sorted(address.name for address in bench.hub.broker.state.addresses.values())
+    while not account._ids:
+        before = len(looked)
+        tick(bench, 0.1)
+        assert len(looked) <= before + 3
+    assert account._ids == 20
+    assert sorted(looked) == names
+    tick(bench)
+    assert sorted(looked) == names, "the next round begins a second after this one"

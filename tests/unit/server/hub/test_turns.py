@@ -5,7 +5,13 @@ from itertools import pairwise
 
 from daybook.engine.state.timers import DELIVERY, EXPIRY
 from daybook.server.hub.turn_lengths import SLICE_LEAST, SLICE_UNITS, TURN_UNITS
-from daybook.server.hub.turns import COLLECT_UNITS, MINUTE_US, SCANS_A_TICK
+from daybook.server.hub.turns import (
+    COLLECT_UNITS,
+    MINUTE_US,
+    NAME_SLICES_A_TICK,
+    NAMES,
+    SCANS_A_TICK,
+)
 from tests.unit.server.hub.test_hub import Bench, Client
 
 SEND = b"SEND\ndestination:/queue/%b\n\n\0"
@@ -236,3 +242,26 @@ def test_new_objects_are_looked_at_by_the_work_done_and_not_by_how_many_there_ar
     turn = 2 * TURN_UNITS
     assert all(later - earlier <= COLLECT_UNITS + turn for earlier, later in pairwise(collected))
     assert len(collected) >= 2
+
+
+def test_a_scan_for_unused_names_does_few_slices_a_tick() -> None:
+    """A list that somebody waits for does a slice in each turn, and would wait for all of them."""
+    bench = Bench(name_scan_us=1_000_000)
+    client = bench.connect()
+    client.send(b"".join(SEND % b"q%d" % number for number in range(64)))
+    bench.run()
+    turns, names = bench.hub.turns, bench.hub.broker.work
+    bench.hub.tick()
+    bench.now += 1_000_000
+    # A unit for the command, and one for sixteen names.
+    turns.lengths.slice = 2
+    left = []
+    while not left or left[-1]:
+        bench.hub.tick()
+        # It rests until the next tick.
+        bench.run()
+        left.append(len(names.names_to_scan))
+    looked = [before - after for before, after in pairwise(left)]
+    assert len(left) == 128 // 16 // NAME_SLICES_A_TICK
+    assert set(looked) == {16 * NAME_SLICES_A_TICK}
+    assert NAMES not in turns.scans
