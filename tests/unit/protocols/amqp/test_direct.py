@@ -1,5 +1,6 @@
 """A sender to a direct address hears its receiver, and a source is granted as it is."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine.facts.definitions import LINK_DETACH, NEVER, SESSION_END, DistributionEntry
 from daybook.engine.messages.annotations import BYTES_MAX
+from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.outcomes import ERROR_BYTES_MAX
 from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
 from daybook.protocols.amqp.wire.frames import FRAME_SIZE_MIN, frame
@@ -21,6 +23,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Close,
     Detach,
     Disposition,
+    End,
     Error,
     Flow,
     Transfer,
@@ -126,7 +129,20 @@ def test_a_durable_subscription_is_refused(pair: Pair) -> None:
     assert "a durable subscription needs a queue" in refused.description
 
 
-def test_credit_is_taken_back_when_a_connection_with_all_receivers_ends_in_slices() -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda connection, now: connection.receive(frame(0, Close()), now),
+        lambda connection, now: connection.receive(frame(0, End()), now),
+        lambda connection, now: connection.receive(b"nonsense", now),
+        lambda connection, now: connection.connection_lost(now),
+        lambda connection, now: connection.dismiss("it goes", "", now),
+    ],
+    ids=["close", "end", "nonsense", "lost", "dismissed"],
+)
+def test_credit_is_taken_back_when_all_receivers_end_in_slices(
+    end: Callable[[AmqpConnection, int], None],
+) -> None:
     pair = Pair()
     pair.receiving.flow(0, 50)
     pair.receiving.receiver(1, "work", 50, settled=UNSETTLED)
@@ -136,10 +152,12 @@ def test_credit_is_taken_back_when_a_connection_with_all_receivers_ends_in_slice
     pair.sending.heard(Flow)
     broker, now = pair.world.broker, pair.world.now
     broker.budget.allow(20)
-    pair.receiving.connection.receive(frame(0, Close()), now)
+    end(pair.receiving.connection, now)
+    assert broker.direct.receivers
     while broker.has_more:
         broker.budget.allow(20)
         broker.go_on(now)
+    pair.receiving.settle()
     pair.sending.settle()
     assert not broker.direct.receivers
     assert pair.sending.heard(Flow)[-1].drain
