@@ -335,8 +335,8 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
             return await page(visit)
         except (ConsoleError, ControlError) as error:
             status, text = failure(error)
-            # A question that is wrong stays so, and a form is not sent again.
-            renews = status != BAD_REQUEST and request.method == "GET"
+            # A question that is wrong stays so, as the past does, and a form is not sent again.
+            renews = status != BAD_REQUEST and request.method == "GET" and not visit.at
             return visit.page(
                 "refused.html", title="Not possible", code=status, text=text, renews=renews
             )
