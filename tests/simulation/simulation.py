@@ -298,7 +298,7 @@ class Simulation:
             make_writer=self.hooks.make_writer,
             note_live=self._note_live,
         )
-        self.life.slice_units = draw_turn(self.seed)
+        self.life.slice_units = 0 if self._is_settling else draw_turn(self.seed)
         if self.kinds is not None:
             self.kinds.begin(self.life.hub, self.life.broker)
         if self.swarm is not None:
@@ -578,6 +578,8 @@ class Simulation:
             self.retention.settle()
         if self.swarm is not None:
             self.swarm.settle(self.life)
+        if self.life is not None:
+            self.life.lengthen()
         self.disk.survive_kill()
         self.disk.capacity_bytes = None
         for client in self.clients:
