@@ -411,6 +411,9 @@ class Journal:
     def advance(self, block: EncodedBlock, entry: bytes) -> None:
         """Move to the end of a block that is durable, and whose footer entry this is."""
         self._entries += entry
+        self._move(block)
+
+    def _move(self, block: EncodedBlock) -> None:
         self._last_is_mark = block.header.event_count == 0
         self._offset += len(block.data)
         self._last_hash = block.hash

@@ -10,7 +10,7 @@ whole, is refused before it is written. Must never know who sent it, or why.
 
 from collections.abc import Iterator, Sequence
 
-from daybook.journal.blocks.block import EncodedBlock, RawBlock
+from daybook.journal.blocks.block import EncodedBlock, RawBlock, Summary
 from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     FIRST_LSN,
@@ -18,18 +18,25 @@ from daybook.journal.blocks.format import (
     Damage,
     block_hash,
     frame_crc,
+    pack_footer_entry,
     unpack_block_header,
     unpack_segment_header,
 )
 from daybook.journal.blocks.layout import RowLayout
 from daybook.journal.disk import Disk, write_all
 from daybook.journal.journal import SEGMENT_BYTES, Journal, no_clock
-from daybook.journal.segments.repair import check_link, summary_of
+from daybook.journal.segments.repair import check_link, footer_entry, summary_of
 from daybook.journal.segments.segment import segment_names
 
 
 class Replica(Journal):
-    """An open journal that gets whole blocks, and headers of segments."""
+    """An open journal that gets whole blocks, and headers of segments.
+
+    The entry of the newest block in the footer to be is made later, by `settle` at the latest when
+    the next block comes: nobody who waits for the block needs it.
+    """
+
+    _late: RawBlock | None = None
 
     @classmethod
     def empty(
@@ -64,6 +71,7 @@ class Replica(Journal):
 
         Raises Damage if it does not continue this journal, DiskFull and JournalFailed.
         """
+        self.settle()
         header = unpack_segment_header(packed)
         if header.data_id != self.data_id:
             raise Damage(f"the segment is of the data directory {header.data_id.hex()}")
@@ -89,7 +97,7 @@ class Replica(Journal):
         try:
             for data in group[:-1]:
                 self._write_unsynced(self._checked(data))
-            block = self._checked(group[-1])
+            block, raw = self._checked(group[-1])
         except Damage:
             self._sync()
             raise
@@ -98,15 +106,27 @@ class Replica(Journal):
             self.check_name()
         except OSError as error:
             raise self.fail(error) from error
-        self.advance(block, self.entry_of(block))
+        self._move(block)
+        self._late = raw
 
-    def _write_unsynced(self, block: EncodedBlock) -> None:
+    def _write_unsynced(self, checked: tuple[EncodedBlock, RawBlock]) -> None:
+        block, raw = checked
         assert self._file is not None
         try:
             write_all(self._file, block.data, self._offset)
         except OSError as error:
             raise self.fail(error) from error
-        self.advance(block, self.entry_of(block))
+        self._move(block)
+        self._late = raw
+
+    def settle(self) -> None:
+        """Make the entry of the newest block in the footer to be. Raises Damage if its rows cannot
+        be decoded, and again whenever something is to follow it."""
+        if self._late is not None:
+            block = self._late
+            entry = footer_entry(block, block.offset, summary_of(self._codec, block))
+            self._entries += pack_footer_entry(entry)
+            self._late = None
 
     def _sync(self) -> None:
         assert self._file is not None
@@ -115,7 +135,8 @@ class Replica(Journal):
         except OSError as error:
             raise self.fail(error) from error
 
-    def _checked(self, data: bytes) -> EncodedBlock:
+    def _checked(self, data: bytes) -> tuple[EncodedBlock, RawBlock]:
+        self.settle()
         header = unpack_block_header(data[:BLOCK_HEADER_BYTES], self._codec.salt)
         if self._sealed or not self._fits(len(data)):
             raise Damage(f"segment {self.segment} has no room for a block of {len(data):,} bytes")
@@ -132,7 +153,7 @@ class Replica(Journal):
         hashed = block_hash(packed, rows, heap)
         raw = RawBlock(header, self._offset, rows, heap, hashed)
         check_link(raw, self.next_lsn, self._last_hash)
-        return EncodedBlock(header, data, hashed, summary_of(self._codec, raw))
+        return EncodedBlock(header, data, hashed, Summary()), raw
 
     def cut_into_blocks(self, data: bytes) -> Iterator[bytes]:
         """Cut whole blocks, one behind the other, apart. Raises Damage."""

@@ -18,6 +18,7 @@ Modules:
   everything.
 - `in_sync`: Which followers keep up, and which ones must have what is confirmed.
 - `lags`: How far behind a leader somebody is: in events, in bytes of the journal, and in time.
+- `lanes`: Lanes: small blocks go from the leader's broker to followers without a detour (ADR 119).
 - `leading`: What a node and the broker that it started say to each other.
 - `links`: Connections between nodes: dialled by one that leads or stands, accepted by all.
 - `messages`: What nodes say: one that leads or stands speaks, over a connection of its own, others

@@ -1,14 +1,17 @@
 """Answering leaders and candidates: promises, and blocks that are written.
 
 A promise is on disk before it is said, and blocks are on disk before they are acknowledged. Once an
-epoch is promised, nothing of an older one is taken. Must never know a socket.
+epoch is promised, nothing of an older one is taken. A block that comes over a lane before those in
+front of it is kept for a moment (ADR 119). Must never know a socket.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from daybook.errors import DaybookError
 from daybook.journal.blocks.format import Damage
+from daybook.journal.places import Place
 from daybook.replication.base_files import BaseFault
 from daybook.replication.messages import (
     Ack,
@@ -29,6 +32,9 @@ from daybook.replication.messages import (
 )
 from daybook.replication.record import RecordFile
 from daybook.replication.replica_files import OtherHistory, ReplicaFiles
+
+EARLY_MAX: Final = 8
+"""How many blocks that came early are kept."""
 
 
 class NotFollowing(DaybookError):
@@ -65,6 +71,9 @@ class Following:
         # has joined.
         self._peer = 0
         self._is_joined = False
+        # Blocks that came over a lane, by their places, and whether one of them was written since.
+        self._early: Final[dict[Place, bytes]] = {}
+        self.took_early = False
 
     @property
     def is_led(self) -> bool:
@@ -104,14 +113,58 @@ class Following:
             return None
         if isinstance(said, Blocks):
             files.append(said.place, said.data)
-            self._look_whether_whole(files)
-            return Ack(files.place, files.lsn)
+            return self._written(files)
         if isinstance(said, HandedOver):
             self.on_handed_over(said.to)
             return None
         assert isinstance(said, Beat)
         self._hear(files, said)
         return None
+
+    def _written(self, files: ReplicaFiles) -> Ack:
+        """Write what came early and follows, too; return what is on disk then."""
+        while self._early:
+            blocks = self._early.pop(files.place, None)
+            if blocks is None:
+                break
+            files.append(files.place, blocks)
+            self.took_early = True
+        self._look_whether_whole(files)
+        return Ack(files.place, files.lsn)
+
+    def lane_of(self, epoch: int, node: str) -> int:
+        """Return the connection to which a lane of a leader's broker belongs. Raises
+        NotFollowing."""
+        known = self.record.record
+        if (epoch, node) != (known.promised, known.node) or not self._is_joined:
+            raise NotFollowing(f"'{self.name}' has not joined '{node}' in epoch {epoch}")
+        return self._peer
+
+    def receive_early(self, peer: int, said: Blocks) -> Ack | Refused | None:
+        """Return the answer to blocks that came over a lane; None if those before them have not
+        come yet. Raises as `receive`."""
+        files = self.files
+        if peer != self._peer or files is None or not self._is_joined:
+            return self._refused(NotFollowing("another node leads, or has not been joined again"))
+        if said.place > files.place:
+            if len(self._early) == EARLY_MAX:
+                # The node ships it.
+                del self._early[min(self._early)]
+            self._early[said.place] = said.data
+            return None
+        try:
+            files.append(said.place, said.data)
+            return self._written(files)
+        except (OtherHistory, Damage) as error:
+            self._is_joined = False
+            return self._refused(error)
+
+    def settle(self) -> None:
+        """Do what could wait until blocks were acknowledged."""
+        if self.files is not None:
+            # What is wrong is said when the next block comes.
+            with suppress(Damage):
+                self.files.settle()
 
     def _hear(self, files: ReplicaFiles, said: Beat) -> None:
         """Note how far events are confirmed: a node that has all of them is whole from now on."""
@@ -185,6 +238,7 @@ class Following:
 
     def _join(self, files: ReplicaFiles, said: Join) -> Joined:
         self._is_joined = False
+        self._early.clear()
         if not files.data_id:
             # What this node had is lost: it counts again when it has caught up.
             self.record.set_lost()

@@ -4,7 +4,8 @@ Two processes of one machine, connected by a pair of sockets, and a word of memo
 until when the lease surely holds. The node starts a broker while it follows; the broker says when
 it has prepared itself, and waits until the node leads in an epoch. Then it says where its journal
 ends once it is open, and again each time that a block is on its disk, perhaps also before the sync;
-the node answers how far events may be confirmed. What is not taken at once is replaced by what is
+the node answers how far events may be confirmed. The broker also says what followers acknowledged
+over its lanes (ADR 119). What is not taken at once is replaced by what is
 newer, so neither side waits for the other, nor keeps more than one message.
 
 Invariants: the broker opens nothing of the data directory before `BrokerEnd.wait` has returned,
@@ -42,6 +43,9 @@ _PREPARED: Final = 7
 _LEAD: Final = 8
 _CLOSED: Final = 9
 _WRITING: Final = 10
+# And more: of each other node, by its number, what it acknowledged.
+_ACKED: Final = 16
+OTHERS_MAX: Final = 255 - _ACKED
 _WORD_BYTES: Final = mmap.PAGESIZE
 
 
@@ -79,6 +83,15 @@ class Writing(NamedTuple):
     place: Place
 
 
+class Acked(NamedTuple):
+    """Everything up to a place, and to an event, is on the disk of a follower: of that with a
+    number among the other nodes, in the order of their names."""
+
+    number: int
+    place: Place
+    lsn: int
+
+
 class Closed(NamedTuple):
     """The journal is closed: it ends at a place, with an event, and the broker writes no more."""
 
@@ -90,7 +103,7 @@ class Alive(NamedTuple):
     """The broker has answered a beat."""
 
 
-Told: TypeAlias = Prepared | Opened | Wrote | Writing | Alive | Closed
+Told: TypeAlias = Prepared | Opened | Wrote | Writing | Acked | Alive | Closed
 
 
 class _End:
@@ -220,6 +233,10 @@ class BrokerEnd(_End):
         with suppress(OSError):
             self._socket.send(_MESSAGE.pack(_WRITING, self.epoch, 0, *place, _NO_ID))
 
+    def acked(self, number: int, place: Place, lsn: int) -> None:
+        """Tell what a follower acknowledged, see `Acked`."""
+        self._say(_ACKED + number, self.epoch, lsn, place)
+
     def closed(self, place: Place, lsn: int) -> None:
         """Tell that the journal is closed, and ends there."""
         self._say(_CLOSED, self.epoch, lsn, place)
@@ -311,10 +328,13 @@ class NodeEnd(_End):
             # First what it said before; the next call raises again.
             if not found:
                 raise
-        return [found[kind] for kind in sorted(found)]
+        # Acknowledgements first, so that nothing is shipped which a follower has.
+        return [found[kind] for kind in sorted(found, key=lambda kind: (kind < _ACKED, kind))]
 
 
 def _told(kind: int, lsn: int, place: Place, data_id: bytes) -> Told:
+    if kind >= _ACKED:
+        return Acked(kind - _ACKED, place, lsn)
     if kind == _OPENED:
         return Opened(data_id, place, lsn)
     if kind == _WROTE:

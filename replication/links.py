@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 from daybook.errors import DaybookError
 from daybook.replication.wire import (
+    LANE_VERSION,
     VERSION,
     FrameReader,
     Hello,
@@ -192,8 +193,9 @@ class Link(asyncio.BufferedProtocol):
             self._owner.received(self, message)
 
     def _check_hello(self, hello: Hello) -> None:
-        if hello.version != VERSION:
-            raise LinkRefused(f"'{hello.node}' speaks version {hello.version}, not {VERSION}")
+        version = LANE_VERSION if hello.lead else VERSION
+        if hello.version != version:
+            raise LinkRefused(f"'{hello.node}' speaks version {hello.version}, not {version}")
         if hello.cluster != self._own.cluster:
             raise LinkRefused(
                 f"'{hello.node}' is of the cluster '{hello.cluster}', not '{self._own.cluster}'"
@@ -333,7 +335,7 @@ class Dialer:
         return link
 
     def _check(self, link: Link, hello: Hello) -> None:
-        if hello.node != self.node:
+        if hello.node != self.node or hello.lead:
             raise LinkRefused(
                 f"'{hello.node}' answers at the address of '{self.node}', {self._address.host}:"
                 f"{self._address.port}; correct 'node' in its [replication], or the address of"
@@ -347,13 +349,14 @@ class Dialer:
 
 
 class Listener:
-    """Accepts connections of the other nodes: one of each, the newest."""
+    """Accepts connections of other nodes, and lanes of their brokers: one of each, the newest."""
 
     def __init__(
         self, own: Hello, nodes: Mapping[str, Address], owner: Owner, *, patience: Patience,
         context: ssl.SSLContext | None,
     ) -> None:  # fmt: skip
         self.links: Final[dict[str, Link]] = {}
+        self.lanes: Final[dict[str, Link]] = {}
         self.refused = 0
         self.trouble = ""
         self.own = own
@@ -427,22 +430,24 @@ class Listener:
         if certificate is not None:
             check_certificate(certificate, hello.node, address)
         _same_arbiter(self.own, hello, self._owner)
-        older = self.links.get(hello.node)
-        self.links[hello.node] = link
+        links = self.lanes if hello.lead else self.links
+        older = links.get(hello.node)
+        links[hello.node] = link
         if older is not None:
             older.end(f"'{hello.node}' has connected again")
 
     def forget(self, link: Link) -> None:
         """Note that a link has ended."""
-        if self.links.get(link.peer) is link:
-            del self.links[link.peer]
+        for links in (self.links, self.lanes):
+            if links.get(link.peer) is link:
+                del links[link.peer]
 
     async def stop(self) -> None:
         """Accept nothing more, and end all connections."""
         tasks = [*self._accepting, *self._strangers]
         for task in tasks:
             task.cancel()
-        for link in list(self.links.values()):
+        for link in [*self.links.values(), *self.lanes.values()]:
             link.end("this node stops")
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -429,6 +429,12 @@ class Node:
             self._gathering.answer(said)
             self._look_at_answers(now)
 
+    def acknowledged(self, node: str, said: Ack, now: int) -> None:
+        """Take what a follower answered to the broker, over a lane."""
+        shipment = self.shipments.get(node)
+        if shipment is not None and shipment.is_joined:
+            self.answered(node, said, now)
+
     def _is_promised_elsewhere(self, said: Refused) -> bool:
         """Whether a node cannot follow this one in this epoch. An arbiter that lost its memory may
         grant an epoch again that was promised to another node: only a newer one helps."""

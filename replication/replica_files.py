@@ -207,11 +207,15 @@ class ReplicaFiles:
         self._replica.begin(header)
 
     def append(self, place: Place, blocks: bytes) -> None:
-        """Write whole blocks, which are on disk when this returns. Raises Damage and
-        JournalFailed."""
+        """Write whole blocks, which are on disk when this returns; those that are there already,
+        because they came over a lane, are left out. Raises Damage and JournalFailed."""
         assert self._replica is not None
-        if place != self.place:
-            raise OtherHistory(f"blocks for {place} came, and the journal ends at {self.place}")
+        end = self.place
+        if place.segment == end.segment and place < end:
+            blocks = blocks[end.offset - place.offset :]
+            place = end
+        if place != end:
+            raise OtherHistory(f"blocks for {place} came, and the journal ends at {end}")
         group = list(self._replica.cut_into_blocks(blocks))
         if not group:
             return
@@ -223,6 +227,11 @@ class ReplicaFiles:
         except OSError as error:
             raise self._replica.fail(error) from error
         self._replica.append_group(group)
+
+    def settle(self) -> None:
+        """Do what could wait until the newest block was acknowledged. Raises Damage."""
+        if self._replica is not None:
+            self._replica.settle()
 
     def close(self) -> None:
         """Close the files. Raises OSError."""

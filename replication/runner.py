@@ -27,10 +27,18 @@ from daybook.replication.arbiters.arbiter import Arbiter, ArbiterFault, Claim, H
 from daybook.replication.brokers.broker_process import BrokerProcess
 from daybook.replication.brokers.warm_broker import WarmBroker
 from daybook.replication.claims import Claims
-from daybook.replication.following import Following
+from daybook.replication.following import Following, NotFollowing
 from daybook.replication.in_sync import InSync
 from daybook.replication.lags import NO_LAG, Lag
-from daybook.replication.leading import Closed, Opened, Told, Writing, Wrote, boot_time_us
+from daybook.replication.leading import (
+    Acked,
+    Closed,
+    Opened,
+    Told,
+    Writing,
+    Wrote,
+    boot_time_us,
+)
 from daybook.replication.links import (
     Address,
     Dialer,
@@ -41,7 +49,7 @@ from daybook.replication.links import (
     Security,
     check_arbiter,
 )
-from daybook.replication.messages import Ack, Answer, BasePart, Blocks, Said
+from daybook.replication.messages import Ack, Answer, BasePart, Blocks, Refused, Said
 from daybook.replication.node import (
     Acquire,
     Action,
@@ -63,7 +71,7 @@ from daybook.replication.node import (
 from daybook.replication.quorum import Acks
 from daybook.replication.record import RecordFile
 from daybook.replication.replica_files import ReplicaFiles
-from daybook.replication.wire import VERSION, Hello, Message
+from daybook.replication.wire import LANE_BYTES_MAX, VERSION, Hello, Message
 
 TICK_SECONDS: Final = 0.05
 RELEASE_SECONDS: Final = 2.0
@@ -97,6 +105,11 @@ class Settings(NamedTuple):
     """After how many microseconds without an answer a broker counts as hanging."""
     broker_stop: int = 2_000_000
     """How many microseconds a broker gets to end by itself, while the lease holds."""
+
+    @property
+    def others(self) -> list[str]:
+        """The other nodes, in the order of their names."""
+        return sorted(set(self.nodes) - {self.name})
 
 
 class Owned(NamedTuple):
@@ -288,6 +301,8 @@ class Runner:
         self._releasing: Final[set[asyncio.Task[None]]] = set()
         self._peers: Final[dict[Link, int]] = {}
         self._queued: Final[dict[Link, int]] = {}
+        # Lanes, with the connection of the leader's node to which each belongs.
+        self._lanes: Final[dict[Link, int]] = {}
         self._count = 0
         self._durable = 0
         # The last event on the disk of this node while it follows.
@@ -661,6 +676,9 @@ class Runner:
             node.wrote(told.place, told.lsn)
         elif isinstance(told, Writing) and node.role is Role.LEADING:
             node.writing(told.place)
+        elif isinstance(told, Acked):
+            other = self.settings.others[told.number]
+            node.acknowledged(other, Ack(told.place, told.lsn), self._alive)
         elif isinstance(told, Closed):
             self._leads = False
             node.finished(told.place, told.lsn, self._alive)
@@ -711,6 +729,10 @@ class Runner:
     @_ends_the_node
     def opened(self, link: Link) -> None:
         """The other side is who it should be."""
+        assert link.hello is not None
+        if link.hello.lead:
+            self._open_lane(link, link.hello)
+            return
         dialer = self._dialers[link.peer]
         self._strays.pop(link.peer, None)
         if dialer.link is link:
@@ -720,10 +742,38 @@ class Runner:
             self._count += 1
             self._peers[link], self._queued[link] = self._count, 0
 
+    def _open_lane(self, link: Link, hello: Hello) -> None:
+        try:
+            self._lanes[link] = self.following.lane_of(hello.lead, hello.node)
+        except NotFollowing as error:
+            link.end(str(error))
+
+    def _take_early(self, link: Link, said: Blocks) -> None:
+        work = partial(self.following.receive_early, self._lanes[link], said)
+        self._turns.do(work, partial(self._answer_lane, link), is_short=True)
+
+    @_ends_the_node
+    def _answer_lane(self, link: Link, answer: Ack | Refused | None) -> None:
+        if isinstance(answer, Ack):
+            self._lsn = answer.lsn
+            link.send(answer)
+            # Not before that is on its way.
+            asyncio.get_running_loop().call_soon(self._settle)
+        elif answer is not None:
+            link.end(answer.why)
+
+    def _settle(self) -> None:
+        self._turns.do(self.following.settle, lambda _: None, is_short=True)
+
     @_ends_the_node
     def received(self, link: Link, message: Message) -> None:
         """A message came."""
-        if link in self._peers:
+        if link in self._lanes:
+            if not isinstance(message, Blocks) or len(message.data) > LANE_BYTES_MAX:
+                link.end("a lane takes small blocks alone")
+                return
+            self._take_early(link, message)
+        elif link in self._peers:
             if not isinstance(message, Said):
                 link.end("a node that leads sent an answer")
                 return
@@ -767,6 +817,10 @@ class Runner:
             link.send(answer)
         if isinstance(answer, Ack):
             self._lsn = answer.lsn
+            if self.following.took_early:
+                self.following.took_early = False
+                for lane in self._lanes:
+                    lane.send(answer)
         if self.following.beat is not self._beat:
             self._beat, self._heard = self.following.beat, boot_time_us()
         if link in self._queued:
@@ -777,13 +831,16 @@ class Runner:
     @_ends_the_node
     def lost(self, link: Link, why: str) -> None:
         """A link has ended."""
+        self._listener.forget(link)
+        if link.hello is not None and link.hello.lead:
+            self._lanes.pop(link, None)
+            return
         peer = self._peers.pop(link, None)
         if peer is None:
             if self._dialers[link.peer].link in (link, None):
                 self.node.lost(link.peer)
             return
         del self._queued[link]
-        self._listener.forget(link)
         self._turns.after(lambda: self.following.lost(peer))
 
     @property

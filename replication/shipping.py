@@ -134,6 +134,9 @@ class Shipment:
             self.base.take(said)
         elif isinstance(said, Ack):
             self.acked, self.acked_place = said.lsn, said.place
+            if self.is_joined:
+                # Lanes may have brought more than was sent here.
+                self._place = max(self._place, said.place)
             while self._under_way and self._under_way[0] <= said.place:
                 self._under_way.popleft()
         return None

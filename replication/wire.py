@@ -22,6 +22,8 @@ from daybook.journal.places import Place
 from daybook.replication.messages import Answer, Blocks, Said
 
 VERSION: Final = 1
+LANE_VERSION: Final = 1_001
+"""Of the hello of a lane: a node that knows no lanes refuses it, and takes it for nothing else."""
 
 # Kind, size of the content, crc of the content; and the crc of these, which comes behind them.
 _HEADER: Final = Struct("<B3xII")
@@ -33,6 +35,8 @@ _SCRATCH_BYTES: Final = 128 << 10
 HELLO_BYTES_MAX: Final = 4 << 10
 SMALL_BYTES_MAX: Final = 16 << 20
 BLOCKS_BYTES_MAX: Final = (1 << 30) + _PLACE.size
+LANE_BYTES_MAX: Final = 64 << 10
+"""How many bytes of blocks may come over a lane at once."""
 
 
 class WireDamage(DaybookError):
@@ -62,13 +66,15 @@ _BYTES_MAX: Final = {
 
 class Hello(msgspec.Struct, frozen=True):
     """Who is at this end of the connection, and which version of the protocol it speaks; the id of
-    its arbiter, "" before that has answered, and where that is."""
+    its arbiter, "" before that has answered, and where that is. `lead` is the epoch of the lead
+    whose broker opens a lane; 0 for a node."""
 
     version: int
     cluster: str
     node: str
     arbiter: str = ""
     place: str = ""
+    lead: int = 0
 
 
 class Ping(msgspec.Struct, frozen=True):

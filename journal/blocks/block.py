@@ -221,6 +221,19 @@ class BlockCodec:
             for code, start, end in zip(self.codes(header), order.starts, order.ends, strict=True)
         ]
 
+    def summary(self, header: BlockHeader, rows: bytes) -> Summary:
+        """Compute the footer's summary of a rows frame, whose other columns are left alone. Raises
+        Damage."""
+        self.check_size(header)
+        count, codes, order = header.event_count, self.codes(header), self.order(header)
+        raw = memoryview(self.decompress(rows, header.rows_raw_bytes))
+        return self.summarise(
+            {
+                each: typed(raw[count * order.starts[each] : count * order.ends[each]], codes[each])
+                for each in (self.time, self.message, self.kind, self.queue)
+            }
+        )
+
     def _form_of(self, header: BlockHeader) -> Form:
         return self._wide if header.flags & FLAG_WIDE else self._usual
 
@@ -281,8 +294,8 @@ class BlockCodec:
             raise Damage("a frame decompressed to another size than the block header says")
         return raw
 
-    def summarise(self, columns: list[memoryview]) -> Summary:
-        """Compute the footer's summary of these columns."""
+    def summarise(self, columns: list[memoryview] | dict[int, memoryview]) -> Summary:
+        """Compute the footer's summary of these columns, by their positions."""
         times = columns[self.time]
         messages = set(columns[self.message])
         messages.discard(0)

@@ -9,6 +9,7 @@ offset, report it as Corruption or treat it as a torn tail.
 
 import hashlib
 from collections.abc import Iterator
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -265,6 +266,7 @@ def segment_name(first_lsn: int) -> str:
     return f"{first_lsn:0{NAME_DIGITS}d}{SEGMENT_SUFFIX}"
 
 
+@lru_cache(maxsize=64)
 def segment_first_lsn(name: str) -> int | None:
     """Return the first LSN of the segment with this name; None if it is not a segment's name."""
     return _lsn_in(name, SEGMENT_SUFFIX)

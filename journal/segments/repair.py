@@ -77,7 +77,7 @@ def summary_of(codec: BlockCodec, block: RawBlock) -> Summary:
     """Return the summary of a block; raises Damage if its rows cannot be decoded."""
     if block.header.event_count == 0:
         return Summary()
-    return codec.summarise(codec.columns(block.header, block.rows))
+    return codec.summary(block.header, block.rows)
 
 
 def check_link(block: RawBlock, expected_lsn: int, last_hash: bytes) -> None:

@@ -21,7 +21,7 @@ from daybook.journal.blocks.written import Written
 from daybook.journal.journal import Journal
 from daybook.journal.places import Place
 from daybook.journal.writing.commit_choice import Choice, CommitChoice
-from daybook.journal.writing.near_writer import NearWriter
+from daybook.journal.writing.near_writer import NearWriter, Sharing
 from daybook.journal.writing.process_writer import CLOSE_SECONDS, LOST, STEP_SECONDS, ProcessWriter
 from daybook.journal.writing.writer import RETRY_SECONDS, reason
 
@@ -57,10 +57,9 @@ class CommitWriter(ProcessWriter):
         """The end of the blocks that are on the disk."""
         return self._near.journal.place
 
-    def announce_unsynced(self, announce: Callable[[Place], None]) -> None:
-        """Set the function to call, in another thread, when blocks up to a place are written, and
-        are about to be synced."""
-        self._near.journal.on_unsynced = announce
+    def share(self, sharing: Sharing) -> None:
+        """See ProcessWriter."""
+        self._near.share(sharing)
 
     def set_wake(self, wake: Callable[[], None]) -> None:
         """Set the function to call, in another thread, when `look` has news."""

@@ -11,11 +11,30 @@ block is better written by the other process.
 
 from collections.abc import Callable
 from threading import Lock, Thread
-from typing import Final
+from typing import Final, Protocol
 
 from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.blocks.block import EncodedBlock
 from daybook.journal.journal import Journal
+from daybook.journal.places import Place
+
+
+class Sharing(Protocol):
+    """Who lets others have the blocks that are written in this process."""
+
+    def takes(self, place: Place, size: int) -> bool:
+        """Return whether others get a block of so many bytes, which is about to be written at a
+        place, by `send`; else they get it from the disk."""
+        ...
+
+    def send(self, place: Place, data: bytes) -> None:
+        """Let others have a block, while it is written at a place."""
+        ...
+
+    def written(self, place: Place) -> None:
+        """Note, in another thread, that everything up to a place is written, and about to be
+        synced."""
+        ...
 
 
 class NearWriter:
@@ -29,6 +48,8 @@ class NearWriter:
         """`journal` is not used by others. No thread is started before the first block."""
         self.journal: Final = journal
         self.wake: Callable[[], None] = _ignore_wake
+        self._sharing: Sharing | None = None
+        self._is_shared = False
         self._block: EncodedBlock | None = None
         self._entry = b""
         self._error: Exception | None = None
@@ -57,14 +78,27 @@ class NearWriter:
         if block is None:
             return False
         self._block = block
+        sharing, place = self._sharing, self.journal.place
+        self._is_shared = sharing is not None and sharing.takes(place, len(block.data))
         if self._worker is None:
             self._worker = Thread(target=self._run, name="journal", daemon=True)
             self._worker.start()
         self._wanted.release()
         # The owner would only wait meanwhile.
+        if sharing is not None and self._is_shared:
+            sharing.send(place, block.data)
         self._entry = self.journal.entry_of(block)
         self._check_name()
         return True
+
+    def share(self, sharing: Sharing) -> None:
+        """Let others have each block, too: while it is written, or from the disk."""
+        self._sharing = sharing
+        self.journal.on_unsynced = self._written
+
+    def _written(self, place: Place) -> None:
+        if self._sharing is not None and not self._is_shared:
+            self._sharing.written(place)
 
     def _check_name(self) -> None:
         try:

@@ -36,6 +36,7 @@ from daybook.journal.journal import Journal
 from daybook.journal.places import Place
 from daybook.journal.spares import SPARES
 from daybook.journal.writing.lifeline import MEANT_FOR_THE_BROKER, end_with
+from daybook.journal.writing.near_writer import Sharing
 from daybook.journal.writing.writer import (
     RETRY_SECONDS,
     SyncFigures,
@@ -138,9 +139,9 @@ class ProcessWriter:
             journal.close()
         return ours, patience
 
-    def announce_unsynced(self, announce: Callable[[Place], None]) -> None:
-        """Set the function to call when blocks up to a place are written and not synced; the
-        writer's process does not say so."""
+    def share(self, sharing: Sharing) -> None:
+        """Let others have the blocks that are written in this process; those that the writer's
+        process writes are on the disk when it says so."""
 
     def fileno(self) -> int:
         """The descriptor to watch."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from daybook.engine.commands import Start
 from daybook.journal.writing.process_writer import ProcessWriter
+from daybook.server.configuration.config import Config
 
 
 class Alone:
@@ -35,6 +36,7 @@ class Alone:
         self,
         writer: ProcessWriter,
         loop: asyncio.AbstractEventLoop,
+        config: Config,
         on_lost: Callable[[Exception], None],
     ) -> None:
         """Prepare the writer for the event loop; `on_lost` is called when nothing may be confirmed

@@ -2,9 +2,9 @@
 
 A node of the cluster has started this process, which waits until that leads. The journal's writer
 says what is on this disk, the node what is on enough disks; what clients hear, and what is indexed,
-waits for the latter. A block may be on its way to others while it is synced here. Invariant:
-nothing is confirmed after the lease may be over, and no block is written before the node has noted
-the epoch. Must never know who the other nodes are.
+waits for the latter. A block may be on its way to others while it is synced here: small ones go
+over lanes, whose answers count too (ADR 119). Invariant: nothing is confirmed after the lease may
+be over, and no block is written before the node has noted the epoch.
 """
 
 import asyncio
@@ -18,11 +18,14 @@ from typing import Any, Final
 from daybook.engine.commands import Start
 from daybook.journal.places import Place
 from daybook.journal.writing.process_writer import ProcessWriter
+from daybook.replication.lanes.lanes import Lanes
 from daybook.replication.leading import BrokerEnd, LeadLost
 from daybook.server.configuration import filter_parser
+from daybook.server.configuration.config import Config
 from daybook.server.configuring import StartError
 from daybook.server.history.alone import Alone
 from daybook.server.standbys.node_socket import state_of
+from daybook.server.standbys.settings import settings_of
 
 LOST: Final = "the node that started this broker has ended, or leads no more"
 
@@ -40,6 +43,7 @@ class Led(Alone):
         self._end: Final = end
         self._written = 0
         self._state: dict[str, Any] = {}
+        self._lanes: Lanes | None = None
 
     def wait(self) -> None:
         """Prepare this process, and wait until the node leads; nothing of the data directory is
@@ -68,9 +72,11 @@ class Led(Alone):
         self,
         writer: ProcessWriter,
         loop: asyncio.AbstractEventLoop,
+        config: Config,
         on_lost: Callable[[Exception], None],
     ) -> None:
-        """Let the node say what is durable, instead of the writer; `on_lost` is called once."""
+        """Let the node and the lanes say what is durable, instead of the writer; `on_lost` is
+        called once."""
         end = self._end
 
         def durable(lsn: int) -> None:
@@ -90,12 +96,19 @@ class Led(Alone):
 
         end.on_durable, end.on_lost, end.watch = durable, lost, watch
         writer.on_written = self._wrote
-        writer.announce_unsynced(end.writing)
+        if config.replication is not None:
+            lanes = self._lanes = Lanes(settings_of(config.replication), end, loop, durable)
+            end.on_durable = lanes.confirmed
+            writer.share(lanes)
+            lanes.start()
         loop.add_reader(end.fileno(), end.receive)
 
     def _wrote(self, place: Place, lsn: int) -> None:
         self._written = lsn
-        self._end.wrote(place, lsn)
+        if self._lanes is not None:
+            self._lanes.wrote(place, lsn)
+        else:
+            self._end.wrote(place, lsn)
 
     def work(self, data: Path) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what asks the node about the others."""
@@ -113,6 +126,9 @@ class Led(Alone):
 
     def closed(self, writer: ProcessWriter) -> None:
         """Let another node lead, whatever this process still has to do."""
+        if self._lanes is not None:
+            self._lanes.tell()
+            self._lanes.close()
         self._end.closed(writer.place, self._written)
 
     def status(self) -> dict[str, Any]:
@@ -122,6 +138,7 @@ class Led(Alone):
             "epoch": self._end.epoch,
             "written_lsn": self._written,
             "may_confirm": self._end.may_confirm(),
+            "lanes": self._lanes.status() if self._lanes is not None else {},
         }
 
 

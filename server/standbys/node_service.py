@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -27,13 +26,11 @@ from daybook.journal.data_directory import NODE
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import Pin
 from daybook.replication.leading import boot_time_us
-from daybook.replication.links import Address, Security
-from daybook.replication.node import Role, Times
-from daybook.replication.quorum import Acks
+from daybook.replication.node import Role
 from daybook.replication.replica_files import ReplicaFiles
-from daybook.replication.runner import Owned, Runner, Settings
+from daybook.replication.runner import Owned, Runner
 from daybook.server.configuration.config import Config, ConfigError
-from daybook.server.configuration.replication_config import Place, ReplicationConfig
+from daybook.server.configuration.replication_config import ReplicationConfig
 from daybook.server.network.layers.certificates import check as check_certificates
 from daybook.server.process import logs
 from daybook.server.process.service_manager import READY, STOPPING, SUPERVISOR, Notifier
@@ -43,6 +40,7 @@ from daybook.server.standbys.node_files import NodeFiles
 from daybook.server.standbys.node_probe import NodeProbe
 from daybook.server.standbys.node_socket import NodeSocket
 from daybook.server.standbys.node_status import status_of
+from daybook.server.standbys.settings import settings_of
 
 FAILED: Final = 1
 LOOK_SECONDS: Final = 0.25
@@ -50,8 +48,6 @@ TRIM_SECONDS: Final = 60.0
 STEP_SECONDS: Final = 0.02
 TAKE_OVER_US: Final = 15_000_000
 """How long the next leader may take until it leads, and this node follows it."""
-MARGIN_US: Final = 100_000
-"""The least time between the end of a lease and the last confirm."""
 
 log = logs.logger("node")
 
@@ -75,39 +71,12 @@ def run(config: Config, reload: Callable[[], Config], command: Sequence[str]) ->
     return 0
 
 
-def times_of(config: ReplicationConfig) -> Times:
-    """Return how long things take."""
-    lease = config.lease * 1_000
-    return Times(lease=lease, margin=lease // 10 + MARGIN_US, lag=config.lag_max * 1_000)
-
-
-def settings_of(config: ReplicationConfig) -> Settings:
-    """Return what a node knows of its cluster."""
-    security = None
-    if config.certificate:
-        files = (config.certificate, config.key, config.authority)
-        security = Security(*map(Path, files))
-    return Settings(
-        cluster=config.cluster,
-        name=config.node,
-        nodes={name: _address(place) for name, place in config.nodes.items()},
-        listen=_address(config.listen),
-        acks=Acks(config.acks),
-        times=times_of(config),
-        security=security,
-    )
-
-
 def _files_of(config: ReplicationConfig) -> dict[str, str]:
     return {
         "certificate": config.certificate, "key": config.key, "authority": config.authority,
         "etcd_certificate": config.etcd_certificate, "etcd_key": config.etcd_key,
         "etcd_authority": config.etcd_authority,
     }  # fmt: skip
-
-
-def _address(place: Place) -> Address:
-    return Address(place.host, place.port)
 
 
 class NodeService:

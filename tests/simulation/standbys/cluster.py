@@ -11,12 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from daybook.journal.blocks.batch import Batch
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.journal.journal import Journal
 from daybook.journal.places import Place
 from daybook.replication.following import Following
 from daybook.replication.in_sync import InSync
-from daybook.replication.messages import Answer, Ask, HandedOver, Join, Said
+from daybook.replication.messages import Ack, Answer, Ask, HandedOver, Join, Said
 from daybook.replication.node import (
     Acquire,
     Action,
@@ -40,6 +41,7 @@ from daybook.replication.record import RecordFile
 from daybook.replication.replica_files import ReplicaFiles
 from tests.simulation.machine.disk import NO_FAULTS, FaultyDisk, PowerCut
 from tests.simulation.standbys.contents import contents, contents_at_rest
+from tests.simulation.standbys.lanes import LeaderLanes
 from tests.simulation.standbys.world import MS, Arbiter, Network, World
 from tests.suites.journal_rows import LAYOUT, make_batch
 
@@ -82,6 +84,10 @@ class Machine:
         self.following: Following
         self.journal: Journal | None = None
         self.values: list[tuple[int, int]] = []
+        self.lanes: LeaderLanes | None = None
+        self.is_shared = False
+        # Lanes that this node takes, with their leaders and the connections that they belong to.
+        self.taken: Final[dict[int, tuple[LeaderLanes, int]]] = {}
         self.connections: dict[str, int] = {}
         # Nodes that died, while this one has not heard that the connection ended.
         self.died_unheard: Final[set[str]] = set()
@@ -102,7 +108,8 @@ class Machine:
     def start(self) -> None:
         self.life += 1
         self.is_alive, self.stands_still, self.waiting = True, False, []
-        self.journal = None
+        self.journal = self.lanes = None
+        self.taken.clear()
         self.connections = {}
         self.died_unheard.clear()
         try:
@@ -312,6 +319,7 @@ class Machine:
         self.cluster.check_leader(self, epoch)
         self.node.leads(self.disk, journal.data_id, journal.place, self.clock)
         self.values = []
+        self.lanes = LeaderLanes(self) if self.cluster.has_lanes else None
         journal.on_unsynced = self.send_unsynced
         self.append(-epoch)
 
@@ -325,6 +333,7 @@ class Machine:
     def stop(self, why: str) -> None:
         self.world.note(f"{self.name} leads no more: {why}")
         self.values = []
+        self.lanes = None
         if self.journal is not None:
             self.journal.close()
             self.journal = None
@@ -354,7 +363,12 @@ class Machine:
             place, lsn = journal.place, journal.durable_lsn
             journal.close()
             self.journal = None
-            self.node.finished(place, lsn, self.clock)
+            lanes = self.lanes
+            if lanes is None:
+                self.node.finished(place, lsn, self.clock)
+            else:
+                lanes.tell()
+                lanes.to_node(lambda: self.node.finished(place, lsn, self.clock))
             self.follow_later()
 
         self.world.after(self.world.chance.randint(1, 300) * MS, lambda: self.do(close))
@@ -367,15 +381,35 @@ class Machine:
         size = self.world.chance.choice((0, 10, 900))
         batch = make_batch(lsn, [(row, str(value).encode(), b"x" * size)])
         try:
-            self.journal.append(batch)
+            self._put(self.journal, batch)
         except DiskFull:
             return
         self.values.append((lsn, value))
-        self.node.wrote(self.journal.place, lsn)
+        if self.lanes is not None:
+            self.lanes.wrote(self.journal.place, lsn)
+        else:
+            self.node.wrote(self.journal.place, lsn)
+
+    def _put(self, journal: Journal, batch: Batch) -> None:
+        """Write a block, which followers may get before it is here."""
+        lanes = self.lanes
+        block = journal.prepare(batch) if lanes is not None else None
+        self.is_shared = False
+        if lanes is None or block is None:
+            journal.append(batch)
+            return
+        self.is_shared = lanes.takes(journal.place)
+        if self.is_shared:
+            lanes.send(journal.place, block.data)
+        try:
+            journal.put(block)
+        except OSError as error:
+            raise journal.fail(error) from error
+        journal.advance(block, journal.entry_of(block))
 
     def send_unsynced(self, place: Place) -> None:
         """Let followers have a block while it is synced here, now and then."""
-        if self.world.chance.random() < HALF:
+        if not self.is_shared and self.world.chance.random() < HALF:
             self.node.writing(place)
             self.carry_out()
 
@@ -384,6 +418,9 @@ class Machine:
         if not self.values or not self.is_alive or self.journal is None:
             return
         durable = self.node.durable(self.clock)
+        if self.lanes is not None:
+            self.lanes.counting.is_trusted |= durable > 0
+            durable = max(durable, self.lanes.durable())
         while self.values and self.values[0][0] <= durable:
             lsn, value = self.values.pop(0)
             self.cluster.confirmed(self, self.node.epoch, lsn, value)
@@ -399,10 +436,12 @@ class Cluster:
         nodes: int = 3,
         acks: Acks = Acks.MAJORITY,
         clocks_are_right: bool = True,
+        has_lanes: bool = False,
     ) -> None:
         """With clocks that are wrong, leases of two nodes may overlap: then a confirm may come
         after those of a newer epoch, but none may be lost."""
         self.clocks_are_right: Final = clocks_are_right
+        self.has_lanes: Final = has_lanes
         self.world: Final = World(seed)
         self.network: Final = Network(self.world)
         self.arbiter: Final = Arbiter(self.world, TIMES.lease)
@@ -472,6 +511,10 @@ class Cluster:
                 return
             if answer is not None:
                 back(answer)
+            if isinstance(answer, Ack) and there.following.took_early:
+                there.following.took_early = False
+                for lane, (lanes, _) in there.taken.items():
+                    lanes.answer(there.name, lane, answer)
             if is_last:
                 there.die_for_a_moment()
 
@@ -521,6 +564,9 @@ class Cluster:
     def network_lost(self, name: str) -> None:
         """End all connections to a node that died, soon: its last messages arrive."""
         for source in self.machines.values():
+            if source.lanes is not None and source.is_alive:
+                ended = partial(source.lanes.lost, name)
+                self.world.after(self.world.chance.randint(1, 300) * MS, ended)
             if name in source.connections and source.is_alive:
                 end = partial(self._end, source, name, source.connections[name])
                 source.died_unheard.add(name)

@@ -27,9 +27,15 @@ def drawn(seed: int) -> tuple[Acks, int]:
     return KINDS[seed // 2 % len(KINDS)]
 
 
-def play(seed: int, acks: Acks = Acks.MAJORITY, nodes: int = 3) -> Cluster:
-    """Let things go wrong for a while, and then be right again; with odd seeds clocks, too."""
-    cluster = Cluster(seed, acks=acks, nodes=nodes, clocks_are_right=seed % 2 == 0)
+def play(
+    seed: int, acks: Acks = Acks.MAJORITY, nodes: int = 3, *, has_lanes: bool | None = None
+) -> Cluster:
+    """Let things go wrong for a while, and then be right again; with odd seeds clocks, too. Of four
+    seeds three have lanes, if it is not said."""
+    cluster = Cluster(
+        seed, acks=acks, nodes=nodes, clocks_are_right=seed % 2 == 0,
+        has_lanes=seed // 2 % 4 != 0 if has_lanes is None else has_lanes,
+    )  # fmt: skip
     cluster.start()
     cluster.world.run(3_000 * MS)
     for _ in range(STEPS):

@@ -16,7 +16,7 @@ from daybook.journal.replica import Replica
 from daybook.replication import gathering, in_sync, node, quorum
 from daybook.replication.following import Following
 from daybook.replication.handing_over import HandingOver
-from daybook.replication.messages import Ask, Beat, Join, Joined, Standing
+from daybook.replication.messages import Ack, Answer, Ask, Beat, Blocks, Join, Joined, Standing
 from daybook.replication.quorum import Acks
 from daybook.replication.record import RecordFile
 from daybook.replication.replica_files import ReplicaFiles
@@ -71,7 +71,7 @@ def promises_are_only_in_memory(patch: Patch) -> None:
     patch.setattr(RecordFile, "promise", promise)
 
 
-@of(Acks.MAJORITY, 3, 27)
+@of(Acks.MAJORITY, 3, 91)
 def older_leaders_are_followed(patch: Patch) -> None:
     def _promise(self: Following, peer: int, said: Ask) -> Standing:
         if said.epoch > self.record.record.promised:
@@ -199,6 +199,16 @@ def nodes_lead_that_are_not_on_the_list(patch: Patch) -> None:
         return self.own.is_whole
 
     patch.setattr(gathering.Gathering, "is_complete", property(is_complete))
+
+
+@of(Acks.MAJORITY, 3, 61)
+def blocks_are_acknowledged_before_they_follow(patch: Patch) -> None:
+    def receive_early(self: Following, peer: int, said: Blocks) -> Answer | None:
+        answer = original(self, peer, said)
+        return answer if answer is not None else Ack(said.place, 1 << 40)
+
+    original = Following.receive_early
+    patch.setattr(Following, "receive_early", receive_early)
 
 
 @mistake

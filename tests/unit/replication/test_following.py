@@ -1,15 +1,17 @@
 """A node that follows: its promises, and when it counts among those that know enough."""
 
 import pytest
+from msgspec.structs import replace
 
 from daybook.journal.journal import Journal
 from daybook.replication.epochs import Beginning
-from daybook.replication.following import Following
+from daybook.replication.following import EARLY_MAX, Following, NotFollowing
 from daybook.replication.messages import (
     Ack,
     Answer,
     Ask,
     Beat,
+    Blocks,
     Join,
     Joined,
     Refused,
@@ -144,3 +146,110 @@ def test_a_journal_of_another_cluster_is_told(following: Following) -> None:
     assert isinstance(refused, Refused)
     assert "this node has the journal of another cluster" in refused.why
     assert following.is_foreign
+
+
+class Early:
+    """A follower that has joined at epoch 5 with one event, and blocks of the leader behind it."""
+
+    def __init__(self, following: Following) -> None:
+        self.following = following
+        following.record.promise(5, "a", 5)
+        leader = Leader(5, 1)
+        leader.ship(following, stands(following, ask(5)))
+        assert following.files is not None
+        begin = following.files.place
+        disk, journal = a_journal(1)
+        places = []
+        for lsn in range(2, 15):
+            places.append(journal.place)
+            journal.append(make_batch(lsn, [((1, 1, 1, lsn, 0), b"", b"")]))
+        assert places[0] == begin
+        ends = [*places[1:], journal.place]
+        file = disk.open("00000000000000000001.seg")
+        self.blocks = [
+            Blocks(place, file.pread(end.offset - place.offset, place.offset))
+            for place, end in zip(places, ends, strict=True)
+        ]
+        self.ends = ends
+
+    def lane(self, number: int, peer: int = 1) -> Ack | Refused | None:
+        return self.following.receive_early(peer, self.blocks[number])
+
+    def node(self, *numbers: int) -> Answer | None:
+        data = b"".join(self.blocks[number].data for number in numbers)
+        return self.following.receive(1, Blocks(self.blocks[numbers[0]].place, data))
+
+    def ack(self, number: int) -> Ack:
+        return Ack(self.ends[number], number + 2)
+
+
+@pytest.fixture
+def early(following: Following) -> Early:
+    return Early(following)
+
+
+def test_a_block_of_a_lane_is_written_where_it_follows(early: Early) -> None:
+    assert early.following.lane_of(5, "a") == 1
+    assert early.lane(0) == early.ack(0)
+    assert not early.following.took_early
+    # It comes from the node, too.
+    assert early.node(0) == early.ack(0)
+    assert early.node(0, 1) == early.ack(1)
+    assert early.lane(1) == early.ack(1)
+
+
+def test_a_block_that_comes_early_waits_for_those_before_it(early: Early) -> None:
+    assert early.lane(2) is None
+    assert early.lane(1) is None
+    assert early.node(0) == early.ack(2)
+    assert early.following.took_early
+
+
+def test_few_early_blocks_are_kept(early: Early) -> None:
+    for number in range(1, 2 + EARLY_MAX):
+        assert early.lane(number) is None
+    # The first of them made room.
+    assert early.node(0) == early.ack(0)
+    assert early.node(1) == early.ack(1 + EARLY_MAX)
+
+
+def test_only_a_lane_of_the_leader_that_was_joined_is_taken(early: Early) -> None:
+    for epoch, node in ((4, "a"), (6, "a"), (5, "c")):
+        with pytest.raises(NotFollowing, match=f"has not joined '{node}' in epoch {epoch}"):
+            early.following.lane_of(epoch, node)
+    refused = early.lane(0, peer=2)
+    assert isinstance(refused, Refused)
+    # Once another node is promised, or the connection is new, nothing of the lane is taken.
+    early.following.receive(2, replace(ask(6), node="c"))
+    assert isinstance(early.lane(0), Refused)
+    with pytest.raises(NotFollowing):
+        early.following.lane_of(6, "c")
+
+
+def test_early_blocks_are_gone_when_a_leader_is_joined_again(early: Early) -> None:
+    assert early.lane(1) is None
+    files = early.following.files
+    assert files is not None
+    told(early.following, ask(5, is_standing=False))
+    told(early.following, Join(files.data_id, files.place, files.last_hash, ()))
+    assert early.node(0) == early.ack(0)
+
+
+def test_a_damaged_block_of_a_lane_is_refused(early: Early) -> None:
+    block = early.blocks[0]
+    harmed = replace(block, data=block.data[:-1] + bytes([block.data[-1] ^ 1]))
+    refused = early.following.receive_early(1, harmed)
+    assert isinstance(refused, Refused)
+    assert isinstance(early.lane(0), Refused)
+    files = early.following.files
+    assert files is not None
+    assert files.place == block.place
+
+
+def test_what_can_wait_is_done_after_the_answer(early: Early) -> None:
+    early.lane(0)
+    early.following.settle()
+    early.following.settle()
+    assert early.lane(1) == early.ack(1)
+    early.following.files = None
+    early.following.settle()

@@ -16,6 +16,7 @@ from daybook.journal.places import Place
 from daybook.replication import leading
 from daybook.replication.leading import (
     ENVIRONMENT,
+    Acked,
     Alive,
     BrokerEnd,
     LeadLost,
@@ -41,13 +42,19 @@ def node() -> Iterator[NodeEnd]:
 @pytest.fixture
 def broker(node: NodeEnd) -> Iterator[BrokerEnd]:
     """The other end, in this process."""
+    end = other_end(node)
+    yield end
+    end.close()
+
+
+def other_end(node: NodeEnd) -> BrokerEnd:
+    """Return the end of the broker of a node that leads."""
     descriptor, word = map(os.dup, node.descriptors)
     end = BrokerEnd(socket.socket(fileno=descriptor), word, "a:b")
     end.wait()
     end._socket.setblocking(False)
     node.started()
-    yield end
-    end.close()
+    return end
 
 
 def hear(node: NodeEnd, timeout: float = 10) -> list[Told]:
@@ -147,6 +154,18 @@ def test_the_newest_of_each_kind_is_heard(node: NodeEnd, broker: BrokerEnd) -> N
     node.beat()
     broker.receive()
     assert hear(node) == [Alive()]
+
+
+def test_what_followers_acknowledged_is_heard_of_each_and_first(
+    node: NodeEnd, broker: BrokerEnd
+) -> None:
+    hear(node)
+    broker.wrote(Place(1, 100), 5)
+    for number in (0, 200, 0):
+        broker.acked(number, Place(1, 90 + number), number)
+    assert hear(node) == [
+        Acked(0, Place(1, 90), 0), Acked(200, Place(1, 290), 200), Wrote(Place(1, 100), 5),
+    ]  # fmt: skip
 
 
 def test_room_is_watched_for_only_when_something_was_not_taken(

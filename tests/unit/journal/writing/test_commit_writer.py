@@ -15,6 +15,7 @@ from daybook.journal.blocks.format import FOOTER_ENTRY_BYTES
 from daybook.journal.disk import Disk, File, RealDisk
 from daybook.journal.errors import JournalFailed
 from daybook.journal.journal import Journal
+from daybook.journal.places import Place
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import segment_names
 from daybook.journal.segments.verify import verify
@@ -177,6 +178,49 @@ def test_what_is_written_here_needs_no_process(disk: SwitchedDisk) -> None:
     writer.close()
     assert (heard.durable, heard.failures) == ([4, 8, 12], [])
     assert verify(disk).ok
+
+
+class Shared:
+    """Others who get each second block at once."""
+
+    def __init__(self, writer: CommitWriter) -> None:
+        self.writer = writer
+        self.sent: list[tuple[Place, bytes]] = []
+        self.asked: list[tuple[Place, int]] = []
+        self.on_disk: list[Place] = []
+
+    def takes(self, place: Place, size: int) -> bool:
+        self.asked.append((place, size))
+        return len(self.asked) % 2 == 0
+
+    def send(self, place: Place, data: bytes) -> None:
+        # It is not durable yet.
+        assert self.writer.place == place
+        self.sent.append((place, data))
+
+    def written(self, place: Place) -> None:
+        self.on_disk.append(place)
+
+
+def test_others_get_blocks_before_they_are_synced(disk: SwitchedDisk) -> None:
+    heard = Heard()
+    writer = start(create(disk), heard, Way(True))
+    shared = Shared(writer)
+    writer.share(shared)
+    ends = []
+    for lsn in (1, 5, 9, 13):
+        writer.submit(make_batch(lsn, some_contents(lsn, 4)))
+        wait(writer, lambda: heard.durable[-1:] == [lsn + 3])  # noqa: B023
+        ends.append(writer.place)
+    writer.close()
+    begins = [place for place, _ in shared.asked]
+    assert begins[1:] == ends[:-1]
+    assert [place for place, _ in shared.sent] == [begins[1], begins[3]]
+    # The others are asked to read the rest from the disk.
+    assert shared.on_disk == [ends[0], ends[2]]
+    file = disk.open(segment_names(disk)[0])
+    for place, data in shared.sent:
+        assert file.pread(len(data), place.offset) == data
 
 
 def test_the_process_is_told_now_and_then_what_was_written_here(tmp_path: Path) -> None:

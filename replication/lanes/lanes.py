@@ -1,0 +1,185 @@
+"""The lanes of a broker: opened again and again, and used for its small blocks (ADR 119).
+
+Everything is done in the loop of the broker, but for dialling, which has a thread. What nodes say
+over lanes is worth as much as what they say to the leader's node. Must never know the journal's
+writer, nor when a lease ends.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from daybook.journal.places import Place
+from daybook.replication.lanes.counting import Counting
+from daybook.replication.lanes.lane import Lane, dial
+from daybook.replication.leading import BrokerEnd
+from daybook.replication.links import LinkRefused
+from daybook.replication.messages import Ack, Blocks
+from daybook.replication.runner import Settings
+from daybook.replication.wire import LANE_BYTES_MAX, LANE_VERSION, Hello, WireDamage, pack
+
+TELL_SECONDS: Final = 0.05
+
+
+class Lanes:
+    """The lanes of the lead that a broker has. `on_durable` gets what counts, whenever that is
+    more."""
+
+    def __init__(
+        self, settings: Settings, end: BrokerEnd, loop: asyncio.AbstractEventLoop,
+        on_durable: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        """Raises OSError and ssl.SSLError if the certificate cannot be read."""
+        self.counting: Final = Counting(settings.acks, settings.nodes)
+        self.trouble: Final[dict[str, str]] = {}
+        self.blocks = 0
+        self._durable = 0
+        self._settings: Final = settings
+        self._end: Final = end
+        self._loop: Final = loop
+        self._on_durable: Final = on_durable
+        self._open: Final[dict[str, Lane]] = {}
+        self._numbers: Final = {each: place for place, each in enumerate(settings.others)}
+        self._hello: Final = Hello(LANE_VERSION, settings.cluster, settings.name, lead=end.epoch)
+        self._telling: asyncio.TimerHandle | None = None
+        self._tasks: Final[list[asyncio.Task[None]]] = []
+
+    def start(self) -> None:
+        """Open the lanes, if they are of use."""
+        if self.counting.needed:
+            self._tasks.extend(self._loop.create_task(self._keep(each)) for each in self._numbers)
+
+    # ---- blocks
+
+    def takes(self, place: Place, size: int) -> bool:
+        """Return whether a block, which is about to be written at a place, can go to enough
+        followers."""
+        return size <= LANE_BYTES_MAX and self.counting.may_send(place, len(self._open))
+
+    def send(self, place: Place, data: bytes) -> None:
+        """Send a block while it is written at a place."""
+        frame = b"".join(pack(Blocks(place, data)))
+        for lane in list(self._open.values()):
+            lane.send(frame)
+        self.blocks += 1
+        self.counting.sent(place._replace(offset=place.offset + len(data)))
+
+    def written(self, place: Place) -> None:
+        """Let the node ship what is written here and went over no lane; any thread may call it."""
+        self._end.writing(place)
+
+    def wrote(self, place: Place, lsn: int) -> None:
+        """Note what is on this disk."""
+        if self.counting.wrote(place, lsn, len(self._open)):
+            self.tell()
+        elif self._telling is None:
+            self._telling = self._loop.call_later(TELL_SECONDS, self._tell_in_time)
+        self._count()
+
+    def confirmed(self, lsn: int) -> None:
+        """Note that the node counts events as durable."""
+        self.counting.is_trusted = True
+        self._count(lsn)
+
+    def _acked(self, node: str, ack: Ack) -> None:
+        self.counting.acked(node, ack)
+        self._count()
+        if self._telling is None:
+            self._telling = self._loop.call_later(TELL_SECONDS, self._tell_in_time)
+
+    def _count(self, confirmed: int = 0) -> None:
+        durable = max(confirmed, self.counting.durable)
+        if durable > self._durable:
+            self._durable = durable
+            self._on_durable(durable)
+
+    def tell(self) -> None:
+        """Let the node know everything."""
+        self._say(everything=True)
+
+    def _tell_in_time(self) -> None:
+        self._telling = None
+        self._say(everything=False)
+        if self.counting.is_behind:
+            self._telling = self._loop.call_later(TELL_SECONDS, self._tell_in_time)
+
+    def _say(self, *, everything: bool) -> None:
+        acks, end = self.counting.tell(everything=everything)
+        for node, ack in acks.items():
+            self._end.acked(self._numbers[node], ack.place, ack.lsn)
+        if end is not None:
+            self._end.wrote(*end)
+
+    # ---- connections
+
+    async def _keep(self, node: str) -> None:
+        """Connect to a follower again and again: it takes a lane once it has joined."""
+        patience = self._settings.patience
+        pause = patience.first_retry
+        while True:
+            try:
+                lane = await self._dialled(node)
+            except (OSError, LinkRefused, WireDamage) as error:
+                self.trouble[node] = str(error)
+            else:
+                try:
+                    while not lane.ended.done():
+                        lane.ask(patience.silence)
+                        await asyncio.wait([lane.ended], timeout=patience.beat)
+                finally:
+                    lane.end("the broker ends")
+                if lane.was_open:
+                    pause = patience.first_retry
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, patience.last_retry)
+
+    async def _dialled(self, node: str) -> Lane:
+        settings = self._settings
+        address = settings.nodes[node]
+        dialling = self._loop.run_in_executor(
+            None, dial, node, address, self._hello, self._context(), settings.patience.hello
+        )
+        try:
+            dialled = await asyncio.shield(dialling)
+        except asyncio.CancelledError:
+            dialling.add_done_callback(_close)
+            raise
+        lane = Lane(
+            dialled, self._loop, on_open=lambda: self._opened(node, lane),
+            on_ack=partial(self._acked, node), on_end=partial(self._ended, node),
+        )  # fmt: skip
+        return lane
+
+    def _context(self) -> ssl.SSLContext | None:
+        """Return how the other side is asked for its certificate, which may be new each time."""
+        security = self._settings.security
+        return security.contexts()[1] if security is not None else None
+
+    def _opened(self, node: str, lane: Lane) -> None:
+        self._open[node] = lane
+        self.trouble[node] = ""
+
+    def _ended(self, node: str, why: str) -> None:
+        self.trouble[node] = why
+        if self._open.pop(node, None) is not None:
+            self.counting.lost(node)
+
+    def close(self) -> None:
+        """End all lanes."""
+        for task in self._tasks:
+            task.cancel()
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+
+    def status(self) -> dict[str, Any]:
+        """Return which lanes are open, why others are not, and how many blocks went over them."""
+        closed = {node: why for node, why in sorted(self.trouble.items()) if node not in self._open}
+        return {"open": sorted(self._open), "closed": closed, "blocks": self.blocks}
+
+
+def _close(dialling: "asyncio.Future[Any]") -> None:
+    if not dialling.cancelled() and dialling.exception() is None:
+        dialling.result().connection.close()
