@@ -5,7 +5,8 @@ them, where a mark says so (`journal.groups`). The footers of
 segments come out as those of the other machine, since they follow from the blocks.
 
 Fault model: bytes that arrive may be anything. What does not continue this journal, or is not
-whole, is refused before it is written. Must never know who sent it, or why.
+whole, is refused before it is written. Rows that cannot be decoded are noticed afterwards: they
+are a mistake of the machine that made the block. Must never know who sent it, or why.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,6 @@ front of it is kept for a moment (ADR 119). Must never know a socket.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from daybook.errors import DaybookError
@@ -135,10 +134,11 @@ class Following:
     def lane_of(self, epoch: int, node: str) -> int:
         """Return the connection to which a lane of a leader's broker belongs. Raises
         NotFollowing."""
-        known = self.record.record
+        # Before the rest, which the thread of the disk changes first.
+        peer, known = self._peer, self.record.record
         if (epoch, node) != (known.promised, known.node) or not self._is_joined:
             raise NotFollowing(f"'{self.name}' has not joined '{node}' in epoch {epoch}")
-        return self._peer
+        return peer
 
     def receive_early(self, peer: int, said: Blocks) -> Ack | Refused | None:
         """Return the answer to blocks that came over a lane; None if those before them have not
@@ -146,6 +146,9 @@ class Following:
         files = self.files
         if peer != self._peer or files is None or not self._is_joined:
             return self._refused(NotFollowing("another node leads, or has not been joined again"))
+        if said.place.segment < files.place.segment:
+            # It came late, and the node has brought it.
+            return Ack(files.place, files.lsn)
         if said.place > files.place:
             if len(self._early) == EARLY_MAX:
                 # The node ships it.
@@ -160,11 +163,9 @@ class Following:
             return self._refused(error)
 
     def settle(self) -> None:
-        """Do what could wait until blocks were acknowledged."""
+        """Do what could wait until blocks were acknowledged. Raises Damage."""
         if self.files is not None:
-            # What is wrong is said when the next block comes.
-            with suppress(Damage):
-                self.files.settle()
+            self.files.settle()
 
     def _hear(self, files: ReplicaFiles, said: Beat) -> None:
         """Note how far events are confirmed: a node that has all of them is whole from now on."""
@@ -244,6 +245,8 @@ class Following:
             self.record.set_lost()
         elif files.data_id != said.data_id:
             self.is_foreign = not self.record.record.is_whole
+        elif self._has_more_of(files, said.place):
+            raise NotFollowing("this node has more of this epoch; ask again")
         self.first, self._leaving = 0, None
         was_cut = files.continue_from(said.data_id, said.place, said.hash)
         # Not before the cut: the epochs of the leader are those of the journal only behind it.
@@ -253,6 +256,17 @@ class Following:
             self.on_cut(files.lsn)
         self._is_joined = True
         return Joined(files.lsn)
+
+    def _has_more_of(self, files: ReplicaFiles, place: Place) -> bool:
+        """Whether events behind a place came from the leader in this very epoch: it has them, too,
+        and its node has not heard of them yet."""
+        record = self.record.record
+        if not record.epochs or place >= files.place or place < record.epochs[-1].place:
+            return False
+        newest = record.epochs[-1]
+        if (newest.epoch, newest.node) != (record.promised, record.node):
+            return False
+        return files.lsn_at(place) < files.lsn
 
     @property
     def may_lead(self) -> bool:

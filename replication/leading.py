@@ -43,9 +43,11 @@ _PREPARED: Final = 7
 _LEAD: Final = 8
 _CLOSED: Final = 9
 _WRITING: Final = 10
-# And more: of each other node, by its number, what it acknowledged.
+# And more, for each other node, by its number.
+OTHERS_MAX: Final = 64
 _ACKED: Final = 16
-OTHERS_MAX: Final = 255 - _ACKED
+_FORGET: Final = _ACKED + OTHERS_MAX
+_FORGOTTEN: Final = _FORGET + OTHERS_MAX
 _WORD_BYTES: Final = mmap.PAGESIZE
 
 
@@ -92,6 +94,14 @@ class Acked(NamedTuple):
     lsn: int
 
 
+class Forgotten(NamedTuple):
+    """What a follower acknowledges over its lane does not count any more; what is written is said,
+    and everything up to an event is confirmed."""
+
+    number: int
+    lsn: int
+
+
 class Closed(NamedTuple):
     """The journal is closed: it ends at a place, with an event, and the broker writes no more."""
 
@@ -103,7 +113,7 @@ class Alive(NamedTuple):
     """The broker has answered a beat."""
 
 
-Told: TypeAlias = Prepared | Opened | Wrote | Writing | Acked | Alive | Closed
+Told: TypeAlias = Prepared | Opened | Wrote | Writing | Acked | Forgotten | Alive | Closed
 
 
 class _End:
@@ -163,18 +173,22 @@ class BrokerEnd(_End):
     """What the broker has. Its owner sets the callbacks before it watches.
 
     `on_durable` gets the last event that may be confirmed, if `may_confirm` holds; `on_lost` is
-    called once, when nothing may be written or confirmed any more. `watch(True)` asks the owner to
-    watch for room to write, `watch(False)` no longer.
+    called once, when nothing may be written or confirmed any more. `on_forget` is called with the
+    number of a node whose acknowledgements are not to count any more; before it returns the last
+    event that was confirmed, the owner says what is written. `watch(True)` asks the owner to watch
+    for room to write, `watch(False)` no longer. `rules` are those by which the node counts.
     """
 
-    def __init__(self, connection: socket.socket, word: int, node: str) -> None:
+    def __init__(self, connection: socket.socket, word: int, node: str, rules: str = "") -> None:
         super().__init__(connection)
         self.epoch = 0
         self.node: Final = node
+        self.rules: Final = rules
         self._word: Final = memoryview(mmap.mmap(word, _WORD_BYTES, prot=mmap.PROT_READ)).cast("Q")
         os.close(word)
-        self.on_durable: Callable[[int], None] = _ignore_lsn
+        self.on_durable: Callable[[int], object] = _ignore_lsn
         self.on_lost: Callable[[], None] = _ignore
+        self.on_forget: Callable[[int], int] = _nothing_is_confirmed
         self._lost = False
 
     @classmethod
@@ -187,12 +201,12 @@ class BrokerEnd(_End):
         given = environment.get(ENVIRONMENT)
         if given is None:
             return None
-        parent, descriptor, word, node = given.split(":", 3)
+        parent, descriptor, word, rules, node = given.split(":", 4)
         if not end_with(int(parent)):
             raise LeadLost("the node that started this broker has ended")
         for each in (descriptor, word):
             os.set_inheritable(int(each), False)
-        return cls(socket.socket(fileno=int(descriptor)), int(word), node)
+        return cls(socket.socket(fileno=int(descriptor)), int(word), node, rules)
 
     def wait(self) -> None:
         """Say that this broker is prepared, and wait until the node leads: `epoch` is that of its
@@ -260,14 +274,17 @@ class BrokerEnd(_End):
         kind, _, lsn, _, _ = said
         if kind == _BEAT:
             self._say(_ALIVE, self.epoch)
+        elif _FORGET <= kind < _FORGOTTEN:
+            confirmed = self.on_forget(kind - _FORGET)
+            self._say(kind - _FORGET + _FORGOTTEN, self.epoch, confirmed)
         return lsn if kind == _DURABLE else 0
 
 
 class NodeEnd(_End):
     """What the node has: `environment` and `descriptors` are for the process that it starts."""
 
-    def __init__(self, node: str) -> None:
-        """Raises OSError."""
+    def __init__(self, node: str, rules: str = "") -> None:
+        """`rules` tell by which rules the node counts, without a colon. Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         super().__init__(ours)
         ours.setblocking(False)
@@ -278,7 +295,7 @@ class NodeEnd(_End):
         self.epoch = 0
         self.descriptors: Final = (theirs.fileno(), self._memory)
         self.environment: Final = {
-            ENVIRONMENT: f"{os.getpid()}:{theirs.fileno()}:{self._memory}:{node}"
+            ENVIRONMENT: f"{os.getpid()}:{theirs.fileno()}:{self._memory}:{rules}:{node}"
         }
 
     def started(self) -> None:
@@ -312,6 +329,11 @@ class NodeEnd(_End):
         """Tell up to which event may be confirmed."""
         self._say(_DURABLE, self.epoch, lsn)
 
+    def forget(self, number: int) -> None:
+        """Let the broker forget what a follower acknowledged, before that joins; it answers with
+        `Forgotten`."""
+        self._say(_FORGET + number, self.epoch)
+
     def beat(self) -> None:
         """Ask the broker whether it is alive; it answers with `Alive`."""
         self._say(_BEAT, self.epoch)
@@ -328,11 +350,18 @@ class NodeEnd(_End):
             # First what it said before; the next call raises again.
             if not found:
                 raise
-        # Acknowledgements first, so that nothing is shipped which a follower has.
-        return [found[kind] for kind in sorted(found, key=lambda kind: (kind < _ACKED, kind))]
+        return [found[kind] for kind in sorted(found, key=_rank)]
+
+
+def _rank(kind: int) -> tuple[bool, bool, int]:
+    """Order what was said: acknowledgements first, so that nothing is shipped which a follower
+    has; last who joins, which needs to know what is written."""
+    return kind >= _FORGOTTEN, kind < _ACKED, kind
 
 
 def _told(kind: int, lsn: int, place: Place, data_id: bytes) -> Told:
+    if kind >= _FORGOTTEN:
+        return Forgotten(kind - _FORGOTTEN, lsn)
     if kind >= _ACKED:
         return Acked(kind - _ACKED, place, lsn)
     if kind == _OPENED:
@@ -352,6 +381,11 @@ def _ignore() -> None:
 
 def _ignore_lsn(lsn: int) -> None:
     """The default, until the owner sets another."""
+
+
+def _nothing_is_confirmed(number: int) -> int:
+    """The default, until the owner sets another."""
+    return 0
 
 
 def _ignore_watch(wanted: bool) -> None:

@@ -127,6 +127,13 @@ class Lead(NamedTuple):
     epoch: int
 
 
+class Forget(NamedTuple):
+    """Let the broker forget what a follower acknowledged over a lane, before that joins; then call
+    `forgotten`."""
+
+    node: str
+
+
 class Stop(NamedTuple):
     """Stop leading at once: confirm nothing any more, close the journal, follow."""
 
@@ -141,7 +148,18 @@ class Finish(NamedTuple):
 
 
 Action: TypeAlias = (
-    Acquire | Renew | Release | LookUp | ReadList | WriteList | Notice | Send | Lead | Stop | Finish
+    Acquire
+    | Renew
+    | Release
+    | LookUp
+    | ReadList
+    | WriteList
+    | Notice
+    | Send
+    | Lead
+    | Forget
+    | Stop
+    | Finish
 )
 
 
@@ -191,6 +209,8 @@ class Node:
         self.actions: Final[deque[Action]] = deque()
         self.quorum: Quorum | None = None
         self.shipments: Final[dict[str, Shipment]] = {}
+        # Followers that are to join once the broker has forgotten what they acknowledged.
+        self._standing: Final[dict[str, Standing]] = {}
         self._acks: Final = acks
         self.progress: Progress | None = None
         self.trouble = ""
@@ -414,6 +434,7 @@ class Node:
     def lost(self, node: str) -> None:
         """Note that the connection to a node has ended."""
         self.shipments.pop(node, None)
+        self._standing.pop(node, None)
 
     def answered(self, node: str, said: Answer, now: int) -> None:
         """Take what another node answered."""
@@ -481,13 +502,30 @@ class Node:
                 # It is about an earlier lead, whose other answers may follow it: the follower may
                 # have more than it says, and less than they say.
                 return
-            epochs = self.following.record.record.epochs
-            shipment = self.shipments[node] = Shipment(
-                self._ask(), self._disk, self._data_id, epochs, self._end, self._base
-            )
+            # What came before does not count any more, nor does what the broker heard.
+            self.shipments.pop(node, None)
             self.quorum.forget(node)
-        if shipment is None:
+            self._standing[node] = said
+            self.actions.append(Forget(node))
+        elif shipment is not None:
+            self._take(node, shipment, said, now)
+
+    def forgotten(self, node: str, confirmed: int, now: int) -> None:
+        """Let a follower join: what it acknowledged over a lane does not count any more, all that
+        is written has been said, and the broker has confirmed everything up to an event."""
+        said = self._standing.pop(node, None)
+        if said is None or self.role is not Role.LEADING or now >= self.valid_until:
             return
+        assert self.quorum is not None
+        self.quorum.confirmed(confirmed)
+        epochs = self.following.record.record.epochs
+        shipment = self.shipments[node] = Shipment(
+            self._ask(), self._disk, self._data_id, epochs, self._end, self._base
+        )
+        self._take(node, shipment, said, now)
+
+    def _take(self, node: str, shipment: Shipment, said: Answer, now: int) -> None:
+        assert self.quorum is not None
         try:
             join = shipment.receive(said, now)
         except JournalError as error:
@@ -639,6 +677,9 @@ class Node:
         """Note that the broker has ended, which is a failure unless it has closed the journal."""
         if self.handing_over is None or not self.handing_over.is_closed:
             self.failed(why, now)
+        # It has said everything, and forgets nothing any more.
+        for node in list(self._standing):
+            self.forgotten(node, 0, now)
 
     def _promised_another(self, epoch: int) -> None:
         if self.role is not Role.FOLLOWING:
@@ -657,4 +698,5 @@ class Node:
         self.role = Role.FOLLOWING
         self._gathering = self.quorum = self.progress = self._list = None
         self.shipments.clear()
+        self._standing.clear()
         self._try_later(now, 2 * self._times.renew)

@@ -73,6 +73,10 @@ class Quorum:
         """Forget what a follower acknowledged: it may have lost its disk since."""
         self._acked.pop(node, None)
 
+    def confirmed(self, lsn: int) -> None:
+        """Note what the broker counted itself."""
+        self.durable = max(self.durable, lsn)
+
     def has_all(self, node: str) -> bool:
         """Return whether a follower has everything that was confirmed, in older epochs, too."""
         return 0 < max(self.first, self.durable) <= self._acked.get(node, 0)

@@ -132,9 +132,16 @@ class ReplicaFiles:
         self._open()
         return True
 
+    def lsn_at(self, place: Place) -> int:
+        """Return the last event before a place. Raises OtherHistory."""
+        return self._end_at(place)[0] - 1
+
     def _hash_at(self, place: Place) -> bytes:
+        return self._end_at(place)[1]
+
+    def _end_at(self, place: Place) -> tuple[int, bytes]:
         try:
-            return end_at(self.disk, place)[1]
+            return end_at(self.disk, place)
         except (NoJournal, Corruption) as error:
             raise OtherHistory(f"no block of this node ends at {place}: {error}") from error
 

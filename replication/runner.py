@@ -11,6 +11,7 @@ else. Must never know what the broker does.
 """
 
 import asyncio
+import hashlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 
 from daybook.errors import DaybookError
+from daybook.journal.blocks.format import Damage
 from daybook.journal.disk import Disk
 from daybook.journal.errors import DiskFull
 from daybook.replication.arbiters.arbiter import Arbiter, ArbiterFault, Claim, Holder
@@ -33,6 +35,7 @@ from daybook.replication.lags import NO_LAG, Lag
 from daybook.replication.leading import (
     Acked,
     Closed,
+    Forgotten,
     Opened,
     Told,
     Writing,
@@ -54,6 +57,7 @@ from daybook.replication.node import (
     Acquire,
     Action,
     Finish,
+    Forget,
     Lead,
     Lease,
     LookUp,
@@ -85,6 +89,8 @@ ID_MAX: Final = (1 << 64) - 1
 PLACE_LENGTH_MAX: Final = 500
 QUEUED_BYTES_MAX: Final = 32 << 20
 """How many bytes may wait for the disk before no more is read from a connection."""
+EARLY_BYTES_MAX: Final = 1 << 20
+"""How many bytes of lanes may wait for the disk before a lane is ended."""
 
 Done: TypeAlias = Callable[[Any], None]
 
@@ -110,6 +116,13 @@ class Settings(NamedTuple):
     def others(self) -> list[str]:
         """The other nodes, in the order of their names."""
         return sorted(set(self.nodes) - {self.name})
+
+    @property
+    def rules(self) -> str:
+        """A hash of what a node and its broker must agree about, to count the same."""
+        nodes = sorted((name, *address) for name, address in self.nodes.items())
+        told = repr((self.cluster, self.name, self.acks.value, nodes))
+        return hashlib.sha256(told.encode()).hexdigest()
 
 
 class Owned(NamedTuple):
@@ -189,7 +202,7 @@ class Turns:
     def __init__(self, on_failure: Callable[[BaseException], None]) -> None:
         self._waiting: Final[deque[tuple[Callable[[], Any] | None, Done, bool]]] = deque()
         self._thread: Final = ThreadPoolExecutor(1, "disk")
-        self._is_busy = self._is_quick = False
+        self._is_busy = self._is_quick = self._is_closed = False
         self._on_failure: Final = on_failure
 
     def do(self, work: Callable[[], Any], done: Done, *, is_short: bool = False) -> None:
@@ -207,7 +220,7 @@ class Turns:
         self._next()
 
     def _next(self) -> None:
-        while self._waiting and not self._is_busy:
+        while self._waiting and not self._is_busy and not self._is_closed:
             work, done, is_short = self._waiting.popleft()
             self._is_busy = True
             if work is None:
@@ -227,12 +240,12 @@ class Turns:
             job.add_done_callback(partial(self._done, done))
 
     def _timed(self, work: Callable[[], Any]) -> Any:
-        """Do work, and note whether it was quick."""
+        """Do work, and note whether it was quick, if it had a result."""
         begun = time.perf_counter()
-        try:
-            return work()
-        finally:
+        result = work()
+        if result is not None:
             self._is_quick = time.perf_counter() - begun < QUICK_SECONDS
+        return result
 
     def _done(self, done: Done, job: "asyncio.Future[Any]") -> None:
         if job.cancelled():
@@ -252,6 +265,7 @@ class Turns:
 
     def close(self) -> None:
         """Wait for what is being done, and drop the rest."""
+        self._is_closed = True
         self._waiting.clear()
         self._thread.shutdown(wait=True)
 
@@ -296,6 +310,7 @@ class Runner:
         self.broker: BrokerProcess | None = None
         self.warm: Final = WarmBroker(self._start_broker, owned.notice)
         self.address: Address = settings.listen
+        self._others: Final = settings.others
         self._turns: Final = Turns(self.fail)
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._releasing: Final[set[asyncio.Task[None]]] = set()
@@ -303,6 +318,7 @@ class Runner:
         self._queued: Final[dict[Link, int]] = {}
         # Lanes, with the connection of the leader's node to which each belongs.
         self._lanes: Final[dict[Link, int]] = {}
+        self._early_bytes = 0
         self._count = 0
         self._durable = 0
         # The last event on the disk of this node while it follows.
@@ -561,6 +577,11 @@ class Runner:
             nodes, version = action.wanted
             written = self._arbiter.set_in_sync(action.epoch, nodes, version)
             self._ask(self._list(action.epoch, written))
+        elif isinstance(action, Forget):
+            if self.broker is not None:
+                self.broker.end.forget(self._others.index(action.node))
+            else:
+                self.node.forgotten(action.node, 0, boot_time_us())
         elif isinstance(action, Lead):
             self._turns.after(partial(self._lead, action.epoch))
         elif isinstance(action, Stop):
@@ -640,7 +661,7 @@ class Runner:
     def _start_broker(self) -> BrokerProcess:
         return BrokerProcess(
             self._owned.command, self.settings.name, on_told=lambda told: None,
-            on_ended=lambda: None,
+            on_ended=lambda: None, rules=self.settings.rules,
         )  # fmt: skip
 
     @_ends_the_node
@@ -677,8 +698,10 @@ class Runner:
         elif isinstance(told, Writing) and node.role is Role.LEADING:
             node.writing(told.place)
         elif isinstance(told, Acked):
-            other = self.settings.others[told.number]
+            other = self._others[told.number]
             node.acknowledged(other, Ack(told.place, told.lsn), self._alive)
+        elif isinstance(told, Forgotten):
+            node.forgotten(self._others[told.number], told.lsn, self._alive)
         elif isinstance(told, Closed):
             self._leads = False
             node.finished(told.place, told.lsn, self._alive)
@@ -744,26 +767,43 @@ class Runner:
 
     def _open_lane(self, link: Link, hello: Hello) -> None:
         try:
+            if self._early_bytes:
+                raise NotFollowing("blocks of an earlier lane wait for this disk")
             self._lanes[link] = self.following.lane_of(hello.lead, hello.node)
         except NotFollowing as error:
             link.end(str(error))
 
     def _take_early(self, link: Link, said: Blocks) -> None:
-        work = partial(self.following.receive_early, self._lanes[link], said)
-        self._turns.do(work, partial(self._answer_lane, link), is_short=True)
+        peer = self._lanes[link]
+        self._early_bytes += len(said.data)
+        if self._early_bytes > EARLY_BYTES_MAX:
+            link.end("this disk is too slow for a lane")
+
+        def work() -> Ack | Refused | None:
+            return None if link.why else self.following.receive_early(peer, said)
+
+        self._turns.do(work, partial(self._answer_lane, link, len(said.data)), is_short=True)
 
     @_ends_the_node
-    def _answer_lane(self, link: Link, answer: Ack | Refused | None) -> None:
+    def _answer_lane(self, link: Link, size: int, answer: Ack | Refused | None) -> None:
+        self._early_bytes -= size
         if isinstance(answer, Ack):
             self._lsn = answer.lsn
             link.send(answer)
-            # Not before that is on its way.
-            asyncio.get_running_loop().call_soon(self._settle)
+            self._settle_soon()
         elif answer is not None:
             link.end(answer.why)
 
+    def _settle_soon(self) -> None:
+        """Do what could wait, once an answer is on its way."""
+        asyncio.get_running_loop().call_soon(self._turns.after, self._settle)
+
+    @_ends_the_node
     def _settle(self) -> None:
-        self._turns.do(self.following.settle, lambda _: None, is_short=True)
+        try:
+            self.following.settle()
+        except Damage as error:
+            self._owned.notice(f"a block of the leader cannot be read: {error}")
 
     @_ends_the_node
     def received(self, link: Link, message: Message) -> None:
@@ -817,10 +857,12 @@ class Runner:
             link.send(answer)
         if isinstance(answer, Ack):
             self._lsn = answer.lsn
+            self._settle_soon()
             if self.following.took_early:
                 self.following.took_early = False
-                for lane in self._lanes:
-                    lane.send(answer)
+                for lane, peer in self._lanes.items():
+                    if peer == self._peers.get(link):
+                        lane.send(answer)
         if self.following.beat is not self._beat:
             self._beat, self._heard = self.following.beat, boot_time_us()
         if link in self._queued:

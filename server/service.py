@@ -339,7 +339,7 @@ class Service:
         writer.on_disk_full = self.disk.no_segment
         writer.on_disk_free = self.disk.has_segment
         attach(writer, self._loop)
-        self._cluster.listen(writer, self._loop, self.config, self._leads_no_more)
+        self._cluster.listen(writer, self._loop, lambda: self.config, self._leads_no_more)
 
     def _schedule_turn(self) -> None:
         self._loop.call_soon(self.hub.turn)

@@ -20,7 +20,7 @@ from daybook.journal.places import Place
 
 
 class Sharing(Protocol):
-    """Who lets others have the blocks that are written in this process."""
+    """Lets others have the blocks that are written in this process."""
 
     def takes(self, place: Place, size: int) -> bool:
         """Return whether others get a block of so many bytes, which is about to be written at a

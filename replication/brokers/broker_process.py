@@ -25,11 +25,11 @@ class BrokerProcess:
 
     def __init__(
         self, command: Sequence[str], node: str, *, on_told: Callable[[Told], None],
-        on_ended: Callable[[], None],
+        on_ended: Callable[[], None], rules: str = "",
     ) -> None:  # fmt: skip
         """Start it. Raises OSError."""
         self.has_ended = False
-        self.end: Final = NodeEnd(node)
+        self.end: Final = NodeEnd(node, rules)
         self.on_told = on_told
         self.on_ended = on_ended
         self._kill_timer: asyncio.TimerHandle | None = None

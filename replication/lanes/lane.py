@@ -8,11 +8,15 @@ the node ships what no lane has brought. Must never know what counts as durable.
 import asyncio
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Thread
 from typing import Final, NamedTuple
 
-from daybook.replication.links import Address, LinkRefused, check_certificate
+from daybook.journal.places import Place
+from daybook.replication.leading import boot_time_us
+from daybook.replication.links import Address, LinkRefused, Security, check_certificate
 from daybook.replication.messages import Ack
 from daybook.replication.wire import FrameReader, Hello, Message, Ping, Pong, WireDamage, pack
 
@@ -29,10 +33,12 @@ class Dialled(NamedTuple):
 
 
 def dial(
-    node: str, address: Address, own: Hello, context: ssl.SSLContext | None, seconds: float
+    node: str, address: Address, own: Hello, security: Security | None, seconds: float
 ) -> Dialled:
-    """Connect to a follower; each step may take so many seconds. Raises OSError, LinkRefused and
-    WireDamage."""
+    """Connect to a follower within so many seconds, once its address is found. Raises OSError,
+    LinkRefused and WireDamage."""
+    context = security.contexts()[1] if security is not None else None
+    until = boot_time_us() + int(seconds * 1e6)
     connection = socket.create_connection(address, seconds)
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -41,7 +47,7 @@ def dial(
             check_certificate(connection.getpeercert() or {}, node, address)
         connection.sendall(b"".join(pack(own)))
         reader = FrameReader()
-        _check_hello(_first(connection, reader), node, own)
+        _check_hello(_first(connection, reader, until), node, own)
         reader.trust()
         connection.setblocking(False)
     except BaseException:
@@ -50,14 +56,50 @@ def dial(
     return Dialled(connection, reader)
 
 
-def _first(connection: socket.socket, reader: FrameReader) -> Message:
+def _first(connection: socket.socket, reader: FrameReader, until: int) -> Message:
     while True:
+        connection.settimeout(max(1_000, until - boot_time_us()) / 1e6)
         count = connection.recv_into(reader.buffer())
         if not count:
             raise LinkRefused("the other side closed the connection")
         for message in reader.received(count):
             # The other side says no more before it is asked.
             return message
+
+
+def in_thread(
+    loop: asyncio.AbstractEventLoop, work: Callable[[], Dialled]
+) -> "asyncio.Future[Dialled]":
+    """Dial in a thread that ends with the process: nobody waits for it when the loop ends."""
+    found: asyncio.Future[Dialled] = loop.create_future()
+
+    def tell(dialled: Dialled | None, error: Exception | None) -> None:
+        if found.done():
+            # Nobody wants it any more.
+            if dialled is not None:
+                dialled.connection.close()
+        elif dialled is not None:
+            found.set_result(dialled)
+        else:
+            assert error is not None
+            found.set_exception(error)
+
+    def run() -> None:
+        dialled: Dialled | None = None
+        trouble: Exception | None = None
+        try:
+            dialled = work()
+        except Exception as error:
+            trouble = error
+        try:
+            loop.call_soon_threadsafe(tell, dialled, trouble)
+        except RuntimeError:
+            # The loop is closed.
+            if dialled is not None:
+                dialled.connection.close()
+
+    Thread(target=run, name="lane", daemon=True).start()
+    return found
 
 
 def _check_hello(hello: Message, node: str, own: Hello) -> None:
@@ -84,7 +126,9 @@ class Lane:
         self._on_open: Final = on_open
         self._on_ack: Final = on_ack
         self._on_end: Final = on_end
-        self._unanswered = 0
+        # Where the blocks end that are under way.
+        self._under_way: Final[deque[Place]] = deque()
+        self.begun: Final = loop.time()
         self._heard = loop.time()
         loop.add_reader(self._connection.fileno(), self._read)
 
@@ -95,10 +139,10 @@ class Lane:
         else:
             self._send(_PING)
 
-    def send(self, frame: bytes) -> None:
-        """Send a block."""
-        self._unanswered += 1
-        if self._unanswered > UNANSWERED_MAX:
+    def send(self, frame: bytes, end: Place) -> None:
+        """Send a block that ends at a place."""
+        self._under_way.append(end)
+        if len(self._under_way) > UNANSWERED_MAX:
             self.end("the follower does not acknowledge")
         else:
             self._send(frame)
@@ -137,7 +181,8 @@ class Lane:
 
     def _take(self, message: Message) -> None:
         if isinstance(message, Ack):
-            self._unanswered = max(0, self._unanswered - 1)
+            while self._under_way and self._under_way[0] <= message.place:
+                self._under_way.popleft()
             self._on_ack(message)
         elif not isinstance(message, Pong):
             self.end("the follower said what belongs to no lane")

@@ -6,37 +6,38 @@ writer, nor when a lease ends.
 """
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from daybook.journal.places import Place
 from daybook.replication.lanes.counting import Counting
-from daybook.replication.lanes.lane import Lane, dial
+from daybook.replication.lanes.lane import Lane, dial, in_thread
 from daybook.replication.leading import BrokerEnd
-from daybook.replication.links import LinkRefused
+from daybook.replication.links import LinkRefused, Security
 from daybook.replication.messages import Ack, Blocks
 from daybook.replication.runner import Settings
 from daybook.replication.wire import LANE_BYTES_MAX, LANE_VERSION, Hello, WireDamage, pack
 
 TELL_SECONDS: Final = 0.05
+STEADY_SECONDS: Final = 5.0
+"""A lane that was open for less is opened again after longer and longer pauses."""
 
 
 class Lanes:
-    """The lanes of the lead that a broker has. `on_durable` gets what counts, whenever that is
-    more."""
+    """The lanes of the lead that a broker has. `on_durable` gets what counts, until it has
+    confirmed that. `security` returns the files of the certificate that is in force."""
 
     def __init__(
         self, settings: Settings, end: BrokerEnd, loop: asyncio.AbstractEventLoop,
-        on_durable: Callable[[int], None],
+        on_durable: Callable[[int], bool], security: Callable[[], Security | None],
     ) -> None:  # fmt: skip
-        """Raises OSError and ssl.SSLError if the certificate cannot be read."""
         self.counting: Final = Counting(settings.acks, settings.nodes)
         self.trouble: Final[dict[str, str]] = {}
         self.blocks = 0
         self._durable = 0
         self._settings: Final = settings
+        self._security: Final = security
         self._end: Final = end
         self._loop: Final = loop
         self._on_durable: Final = on_durable
@@ -61,10 +62,11 @@ class Lanes:
     def send(self, place: Place, data: bytes) -> None:
         """Send a block while it is written at a place."""
         frame = b"".join(pack(Blocks(place, data)))
+        end = place._replace(offset=place.offset + len(data))
         for lane in list(self._open.values()):
-            lane.send(frame)
+            lane.send(frame, end)
         self.blocks += 1
-        self.counting.sent(place._replace(offset=place.offset + len(data)))
+        self.counting.sent(end)
 
     def written(self, place: Place) -> None:
         """Let the node ship what is written here and went over no lane; any thread may call it."""
@@ -91,13 +93,22 @@ class Lanes:
 
     def _count(self, confirmed: int = 0) -> None:
         durable = max(confirmed, self.counting.durable)
-        if durable > self._durable:
+        if durable > self._durable and self._on_durable(durable):
             self._durable = durable
-            self._on_durable(durable)
 
     def tell(self) -> None:
         """Let the node know everything."""
         self._say(everything=True)
+
+    def forget(self, number: int) -> int:
+        """End the lane to a node that is about to join, say what is written, and return what was
+        confirmed."""
+        node = self._settings.others[number]
+        if node in self._open:
+            self._open[node].end("the follower joins again")
+        self.counting.lost(node)
+        self.tell()
+        return self._durable
 
     def _tell_in_time(self) -> None:
         self._telling = None
@@ -130,32 +141,20 @@ class Lanes:
                         await asyncio.wait([lane.ended], timeout=patience.beat)
                 finally:
                     lane.end("the broker ends")
-                if lane.was_open:
+                if lane.was_open and self._loop.time() - lane.begun > STEADY_SECONDS:
                     pause = patience.first_retry
             await asyncio.sleep(pause)
             pause = min(2 * pause, patience.last_retry)
 
     async def _dialled(self, node: str) -> Lane:
-        settings = self._settings
-        address = settings.nodes[node]
-        dialling = self._loop.run_in_executor(
-            None, dial, node, address, self._hello, self._context(), settings.patience.hello
-        )
-        try:
-            dialled = await asyncio.shield(dialling)
-        except asyncio.CancelledError:
-            dialling.add_done_callback(_close)
-            raise
+        address, seconds = self._settings.nodes[node], self._settings.patience.hello
+        work = partial(dial, node, address, self._hello, self._security(), seconds)
+        dialled = await in_thread(self._loop, work)
         lane = Lane(
             dialled, self._loop, on_open=lambda: self._opened(node, lane),
             on_ack=partial(self._acked, node), on_end=partial(self._ended, node),
         )  # fmt: skip
         return lane
-
-    def _context(self) -> ssl.SSLContext | None:
-        """Return how the other side is asked for its certificate, which may be new each time."""
-        security = self._settings.security
-        return security.contexts()[1] if security is not None else None
 
     def _opened(self, node: str, lane: Lane) -> None:
         self._open[node] = lane
@@ -178,8 +177,3 @@ class Lanes:
         """Return which lanes are open, why others are not, and how many blocks went over them."""
         closed = {node: why for node, why in sorted(self.trouble.items()) if node not in self._open}
         return {"open": sorted(self._open), "closed": closed, "blocks": self.blocks}
-
-
-def _close(dialling: "asyncio.Future[Any]") -> None:
-    if not dialling.cancelled() and dialling.exception() is None:
-        dialling.result().connection.close()

@@ -29,6 +29,7 @@ from daybook.server.configuration.host_config import Problem
 SECTION: Final = "replication"
 NODES: Final = "replication-node"
 TLS: Final = "tls"
+NODES_MAX: Final = 64
 _PORT_MAX: Final = 65_535
 _FILES: Final = (
     "passcode_file", "path", "certificate", "key", "authority", "etcd_certificate", "etcd_key",
@@ -176,6 +177,8 @@ def _faults_of_nodes(row: Mapping[str, Any], nodes: Mapping[str, Place]) -> Iter
             f"acks is {row['acks']!r}, but there is one node, which has no follower: nothing would"
             f' be confirmed; list the others as [[{NODES}]], or set acks = "{NO_ACKS}"',
         )
+    if len(nodes) > NODES_MAX:
+        yield "node", f"there are {len(nodes)} nodes; a cluster has {NODES_MAX} at most"
     if row["listen"] and not 0 < _place(row["listen"]).port <= _PORT_MAX:
         yield "listen", f"listen has a port that is not from 1 to {_PORT_MAX}"
 

@@ -36,7 +36,7 @@ class Alone:
         self,
         writer: ProcessWriter,
         loop: asyncio.AbstractEventLoop,
-        config: Config,
+        config: Callable[[], Config],
         on_lost: Callable[[Exception], None],
     ) -> None:
         """Prepare the writer for the event loop; `on_lost` is called when nothing may be confirmed

@@ -18,6 +18,5 @@ Modules:
   while no broker runs.
 - `node_status`: The state of a node, and of the others as it sees them, as one table of names and
   values.
-- `settings`: What the configuration says of a cluster, for the node and for the broker that it
-  started.
+- `settings`: The settings of a cluster, from the configuration, for the node and for its broker.
 """

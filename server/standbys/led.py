@@ -20,12 +20,17 @@ from daybook.journal.places import Place
 from daybook.journal.writing.process_writer import ProcessWriter
 from daybook.replication.lanes.lanes import Lanes
 from daybook.replication.leading import BrokerEnd, LeadLost
+from daybook.replication.links import Security
+from daybook.replication.runner import Settings
 from daybook.server.configuration import filter_parser
 from daybook.server.configuration.config import Config
 from daybook.server.configuring import StartError
 from daybook.server.history.alone import Alone
+from daybook.server.process import logs
 from daybook.server.standbys.node_socket import state_of
 from daybook.server.standbys.settings import settings_of
+
+log = logs.logger("cluster")
 
 LOST: Final = "the node that started this broker has ended, or leads no more"
 
@@ -72,16 +77,18 @@ class Led(Alone):
         self,
         writer: ProcessWriter,
         loop: asyncio.AbstractEventLoop,
-        config: Config,
+        config: Callable[[], Config],
         on_lost: Callable[[Exception], None],
     ) -> None:
         """Let the node and the lanes say what is durable, instead of the writer; `on_lost` is
         called once."""
         end = self._end
 
-        def durable(lsn: int) -> None:
-            if end.may_confirm():
-                writer.count_durable(lsn)
+        def durable(lsn: int) -> bool:
+            if not end.may_confirm():
+                return False
+            writer.count_durable(lsn)
+            return True
 
         def lost() -> None:
             loop.remove_reader(end.fileno())
@@ -96,12 +103,27 @@ class Led(Alone):
 
         end.on_durable, end.on_lost, end.watch = durable, lost, watch
         writer.on_written = self._wrote
-        if config.replication is not None:
-            lanes = self._lanes = Lanes(settings_of(config.replication), end, loop, durable)
-            end.on_durable = lanes.confirmed
+        if (settings := self._settings(config())) is not None:
+            lanes = self._lanes = Lanes(
+                settings, end, loop, durable, lambda: _security(config(), settings)
+            )
+            end.on_durable, end.on_forget = lanes.confirmed, lanes.forget
             writer.share(lanes)
             lanes.start()
         loop.add_reader(end.fileno(), end.receive)
+
+    def _settings(self, config: Config) -> Settings | None:
+        """Return what is known of the cluster, if that is what the node knows."""
+        if config.replication is None:
+            return None
+        settings = settings_of(config.replication)
+        if settings.rules == self._end.rules:
+            return settings
+        log.warning(
+            "[replication] has changed since the node started: there are no lanes, until the node"
+            " is restarted"
+        )
+        return None
 
     def _wrote(self, place: Place, lsn: int) -> None:
         self._written = lsn
@@ -140,6 +162,12 @@ class Led(Alone):
             "may_confirm": self._end.may_confirm(),
             "lanes": self._lanes.status() if self._lanes is not None else {},
         }
+
+
+def _security(config: Config, settings: Settings) -> Security | None:
+    """Return the files of the certificate, which may be others since the start."""
+    known = config.replication
+    return settings_of(known).security if known is not None else settings.security
 
 
 def led() -> Led | None:

@@ -1,4 +1,4 @@
-"""What the configuration says of a cluster, for the node and for the broker that it started."""
+"""The settings of a cluster, from the configuration, for the node and for its broker."""
 
 from pathlib import Path
 from typing import Final

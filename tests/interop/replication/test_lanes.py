@@ -29,7 +29,7 @@ def any_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lanes(node: ANode) -> dict[str, Any]:
-    """What the broker of a leader says of its lanes."""
+    """Return the part of the status of a leader's broker that is about its lanes."""
     try:
         answer = ask(node.data, {"do": "status"}, 10.0)
     except (ControlError, OSError):

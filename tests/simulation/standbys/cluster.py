@@ -22,6 +22,7 @@ from daybook.replication.node import (
     Acquire,
     Action,
     Finish,
+    Forget,
     Lead,
     Lease,
     LookUp,
@@ -286,6 +287,11 @@ class Machine:
             self.cluster.say(self, action.node, action.said)
         elif isinstance(action, Finish):
             self.finish()
+        elif isinstance(action, Forget):
+            if self.lanes is not None:
+                self.lanes.forget(action.node)
+            else:
+                self.node.forgotten(action.node, 0, self.clock)
         elif isinstance(action, Lead):
             self.lead(action.epoch)
         else:
@@ -421,6 +427,7 @@ class Machine:
         if self.lanes is not None:
             self.lanes.counting.is_trusted |= durable > 0
             durable = max(durable, self.lanes.durable())
+            self.lanes.confirmed = max(self.lanes.confirmed, durable)
         while self.values and self.values[0][0] <= durable:
             lsn, value = self.values.pop(0)
             self.cluster.confirmed(self, self.node.epoch, lsn, value)
@@ -442,6 +449,8 @@ class Cluster:
         after those of a newer epoch, but none may be lost."""
         self.clocks_are_right: Final = clocks_are_right
         self.has_lanes: Final = has_lanes
+        # After how many milliseconds a connection is opened again.
+        self.pause: Final = (1, 100) if has_lanes else (20, 400)
         self.world: Final = World(seed)
         self.network: Final = Network(self.world)
         self.arbiter: Final = Arbiter(self.world, TIMES.lease)
@@ -497,7 +506,7 @@ class Cluster:
             if there.is_alive and there.life == life:
                 there.do(receive)
             elif not is_late:
-                self._end(source, target, connection)
+                self.end(source, target, connection)
 
         def receive() -> None:
             assert connection is not None
@@ -507,21 +516,22 @@ class Cluster:
             try:
                 answer = self._received(there, connection, said)
             except DiskFull:
-                self._end(source, target, connection)
+                self.end(source, target, connection)
                 return
             if answer is not None:
                 back(answer)
             if isinstance(answer, Ack) and there.following.took_early:
                 there.following.took_early = False
-                for lane, (lanes, _) in there.taken.items():
-                    lanes.answer(there.name, lane, answer)
+                for lane, (lanes, peer) in there.taken.items():
+                    if peer == connection:
+                        lanes.answer(there.name, lane, answer)
             if is_last:
                 there.die_for_a_moment()
 
         def back(answer: Answer) -> None:
             assert connection is not None
             if not self.network.send(target, source.name, connection, lambda: hear(answer)):
-                self._end(source, target, connection)
+                self.end(source, target, connection)
 
         def hear(answer: Answer) -> None:
             if source.connections.get(target) == connection:
@@ -530,11 +540,12 @@ class Cluster:
         if connection is None:
             return
         if not self.network.send(source.name, target, connection, arrive):
-            self._end(source, target, connection)
+            self.end(source, target, connection)
 
     def _received(self, there: Machine, connection: int, said: Said) -> Answer | None:
         following = there.following
         had = min(following.confirmed, following.files.lsn if following.files else 0)
+        known = self.known_at(there) if isinstance(said, Join) else 0
         try:
             answer = following.receive(connection, said)
         except (DiskFull, JournalFailed):
@@ -544,9 +555,16 @@ class Cluster:
         lsn = following.files.lsn if following.files else had
         if isinstance(said, Join) and lsn < had and self.keeps_promises:
             raise Broken(f"{there.name} cut off what it knew to be confirmed: {had} became {lsn}")
+        if isinstance(said, Join) and self.keeps_promises and self.known_at(there) < known:
+            raise Broken(f"{there.name} cut off what was confirmed")
         return answer
 
-    def _end(self, source: Machine, target: str, connection: int | None) -> None:
+    def known_at(self, machine: Machine) -> int:
+        """Return how many confirmed events a node has."""
+        there = contents(machine.disk)
+        return sum(there.get(lsn) == value for value, lsn in self.known.items())
+
+    def end(self, source: Machine, target: str, connection: int | None) -> None:
         """End a connection; it is opened again after a while."""
         if source.connections.get(target) != connection:
             return
@@ -559,7 +577,7 @@ class Cluster:
             if source.life == life and target not in source.connections:
                 source.do(lambda: source.connect(target))
 
-        self.world.after(self.world.chance.randint(20, 400) * MS, again)
+        self.world.after(self.world.chance.randint(*self.pause) * MS, again)
 
     def network_lost(self, name: str) -> None:
         """End all connections to a node that died, soon: its last messages arrive."""
@@ -568,7 +586,7 @@ class Cluster:
                 ended = partial(source.lanes.lost, name)
                 self.world.after(self.world.chance.randint(1, 300) * MS, ended)
             if name in source.connections and source.is_alive:
-                end = partial(self._end, source, name, source.connections[name])
+                end = partial(self.end, source, name, source.connections[name])
                 source.died_unheard.add(name)
                 self.world.after(self.world.chance.randint(1, 300) * MS, end)
 

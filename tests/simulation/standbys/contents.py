@@ -3,25 +3,33 @@
 from functools import lru_cache
 
 from daybook.journal.blocks.format import segment_first_lsn
+from daybook.journal.groups import GroupMark, drop_torn_group, marked_group
+from daybook.journal.places import Place
 from daybook.journal.segments.reader import read_blocks
 from tests.simulation.machine.disk import FaultyDisk
 
 
 def contents(disk: FaultyDisk) -> dict[int, int]:
-    """Return the numbers in a journal, by their LSNs."""
+    """Return the numbers in a journal, by their LSNs; without a torn group, which a node that
+    starts again cuts off."""
     found: dict[int, int] = {}
+    group = marked_group(disk)
     for name in disk.names():
         first = segment_first_lsn(name)
         if first is not None:
             file = disk.open(name)
-            found |= _of_segment(name, first, file.pread(file.size(), 0))
+            torn = group if group is not None and group.segment == first else None
+            found |= _of_segment(name, first, file.pread(file.size(), 0), torn)
     return found
 
 
 @lru_cache(512)
-def _of_segment(name: str, first: int, data: bytes) -> dict[int, int]:
+def _of_segment(name: str, first: int, data: bytes, torn: Place | None) -> dict[int, int]:
     disk = FaultyDisk(0)
     disk.open_for_writing(name).pwrite(data, 0)
+    if torn is not None:
+        GroupMark(disk).set(torn)
+        drop_torn_group(disk)
     return _read(disk, first)
 
 

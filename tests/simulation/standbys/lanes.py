@@ -1,7 +1,7 @@
 """The lanes of a simulated leader: blocks that overtake those which its node ships, or come later.
 
-Lanes open late, end with what is under way, and are opened again; what the broker tells its node
-comes later, in order. What counts is the product's `Counting`.
+Lanes open late, end with what is under way, and are opened again; the messages of the broker to
+its node come later, in order. The product's `Counting` counts.
 """
 
 from collections.abc import Callable
@@ -34,6 +34,7 @@ class LeaderLanes:
         self._epoch: Final = machine.node.epoch
         self._open: Final[dict[str, int]] = {}
         self._said_at = 0
+        self.confirmed = 0
         self._is_telling = False
         if self.counting.needed:
             for other in self._cluster.names:
@@ -67,7 +68,16 @@ class LeaderLanes:
         is_led = machine.node.role is Role.LEADING and machine.node.epoch == self._epoch
         return self.counting.durable if is_led and machine.clock < machine.node.valid_until else 0
 
-    # ---- what the node hears
+    def forget(self, target: str) -> None:
+        """Let a follower join, once the node has heard everything."""
+        if target in self._open:
+            self.end(target, self._open[target])
+        self.counting.lost(target)
+        self.tell()
+        confirmed, node = self.confirmed, self._machine.node
+        self.to_node(lambda: node.forgotten(target, confirmed, self._machine.clock))
+
+    # ---- messages to the node
 
     def tell(self) -> None:
         self._say(everything=True)
@@ -97,7 +107,7 @@ class LeaderLanes:
         self._machine.node.acknowledged(name, ack, self._machine.clock)
 
     def to_node(self, work: Callable[[], None]) -> None:
-        """Let the node do something, which is of this lead, after what it was told before."""
+        """Let the node do something in this lead, after the work that was given before."""
         machine = self._machine
         self._said_at = max(self._world.now + self._world.chance.randint(0, 5 * MS), self._said_at)
         self._said_at += 1

@@ -26,12 +26,25 @@ def one(cluster: Cluster) -> None:
         _kill, _kill, _cut_power, _crash_within, _stand_still, _stand_still, _part, _part,
         _one_way, _heal, _slow, _arbiter, _die_at, _die_at, _lose_disk, _lose_disk, _forget,
         _fill, _fail, _at_list, _hand_over, _hand_over,
+        *((_flap,) * 6 if cluster.has_lanes else ()),
     ))  # fmt: skip
     draw(cluster, machine)
     if not cluster.clocks_are_right:
         if chance.random() < WORST:
             _worst(cluster)
         _clock(cluster, cluster.machines[chance.choice(cluster.names)])
+
+
+def _flap(cluster: Cluster, machine: Machine) -> None:
+    """Let connections between nodes end again and again, while lanes stay."""
+    chance = cluster.world.chance
+
+    def flap() -> None:
+        for name, connection in list(machine.connections.items()):
+            cluster.end(machine, name, connection)
+
+    for _ in range(20):
+        cluster.world.after(chance.randint(1, 3_000) * MS, flap)
 
 
 def _worst(cluster: Cluster) -> None:

@@ -20,6 +20,7 @@ from daybook.replication.messages import Ack, Answer, Ask, Beat, Blocks, Join, J
 from daybook.replication.quorum import Acks
 from daybook.replication.record import RecordFile
 from daybook.replication.replica_files import ReplicaFiles
+from tests.simulation.standbys.lanes import LeaderLanes
 from tests.simulation.standbys.search import play
 
 SEEDS = 40
@@ -61,7 +62,7 @@ def followers_acknowledge_before_the_sync(patch: Patch) -> None:
     patch.setattr(Replica, "put", put)
 
 
-@of(Acks.MAJORITY, 3)
+@of(Acks.MAJORITY, 3, 300)
 def promises_are_only_in_memory(patch: Patch) -> None:
     def promise(self: RecordFile, epoch: int, name: str, unknown: int = 0) -> None:
         self.record = replace(
@@ -209,6 +210,16 @@ def blocks_are_acknowledged_before_they_follow(patch: Patch) -> None:
 
     original = Following.receive_early
     patch.setattr(Following, "receive_early", receive_early)
+
+
+@mistake
+def followers_join_before_the_broker_has_said_everything(patch: Patch) -> None:
+    def forget(self: LeaderLanes, target: str) -> None:
+        machine = self._machine
+        machine.node.forgotten(target, 0, machine.clock)
+
+    patch.setattr(LeaderLanes, "forget", forget)
+    patch.setattr(Following, "_has_more_of", lambda self, files, place: False)
 
 
 @mistake

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from daybook.journal.journal import Journal
+from daybook.journal.places import Place
 from daybook.replication.epochs import Beginning
 from daybook.replication.following import EARLY_MAX, Following, NotFollowing
 from daybook.replication.messages import (
@@ -253,3 +254,31 @@ def test_what_can_wait_is_done_after_the_answer(early: Early) -> None:
     assert early.lane(1) == early.ack(1)
     early.following.files = None
     early.following.settle()
+
+
+def test_a_block_that_comes_after_its_segment_is_there_already(early: Early) -> None:
+    early.lane(0)
+    late = replace(early.blocks[1], place=Place(0, 64))
+    assert early.following.receive_early(1, late) == early.ack(0)
+    assert early.lane(1) == early.ack(1)
+
+
+def test_nothing_of_its_own_epoch_is_cut_off_a_follower(early: Early) -> None:
+    """The node of the leader hears late what went over lanes."""
+    following = early.following
+    assert isinstance(early.lane(0), Ack)
+    assert isinstance(early.lane(1), Ack)
+    files = following.files
+    assert files is not None
+    beginning = following.record.record.epochs[-1]
+    place = early.ends[0]
+    join = Join(files.data_id, place, files._hash_at(place), (beginning,))
+    told(following, ask(5, is_standing=False))
+    refused = told(following, join)
+    assert refused == Refused(5, "this node has more of this epoch; ask again", "a")
+    assert files.place == early.ends[1]
+    # A newer leader may lack it.
+    standing = told(following, ask(6))
+    assert isinstance(standing, Standing)
+    assert isinstance(told(following, join), Joined)
+    assert files.place == place

@@ -16,9 +16,11 @@ from daybook.journal.places import Place
 from daybook.replication import leading
 from daybook.replication.leading import (
     ENVIRONMENT,
+    OTHERS_MAX,
     Acked,
     Alive,
     BrokerEnd,
+    Forgotten,
     LeadLost,
     NodeEnd,
     Opened,
@@ -161,10 +163,33 @@ def test_what_followers_acknowledged_is_heard_of_each_and_first(
 ) -> None:
     hear(node)
     broker.wrote(Place(1, 100), 5)
-    for number in (0, 200, 0):
+    for number in (0, OTHERS_MAX - 1, 0):
         broker.acked(number, Place(1, 90 + number), number)
+    last = OTHERS_MAX - 1
     assert hear(node) == [
-        Acked(0, Place(1, 90), 0), Acked(200, Place(1, 290), 200), Wrote(Place(1, 100), 5),
+        Acked(0, Place(1, 90), 0), Acked(last, Place(1, 90 + last), last), Wrote(Place(1, 100), 5),
+    ]  # fmt: skip
+
+
+def test_before_a_follower_joins_the_broker_says_what_is_written(
+    node: NodeEnd, broker: BrokerEnd
+) -> None:
+    hear(node)
+
+    def forget(number: int) -> int:
+        broker.wrote(Place(1, 300), 9)
+        broker.acked(1, Place(1, 300), 9)
+        return 8
+
+    node.forget(2)
+    broker.receive()
+    # Without lanes nothing is to be forgotten.
+    assert hear(node) == [Forgotten(2, 0)]
+    broker.on_forget = forget
+    node.forget(OTHERS_MAX - 1)
+    broker.receive()
+    assert hear(node) == [
+        Acked(1, Place(1, 300), 9), Wrote(Place(1, 300), 9), Forgotten(OTHERS_MAX - 1, 8),
     ]  # fmt: skip
 
 

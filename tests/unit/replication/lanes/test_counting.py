@@ -1,4 +1,4 @@
-"""What a broker counts itself, and what it holds back from its node."""
+"""A broker counts acknowledgements itself, and tells its node later."""
 
 import pytest
 

@@ -31,7 +31,7 @@ LOCAL = Address("127.0.0.1", 0)
 
 
 class Follower:
-    """A node that takes lanes, and acknowledges what comes if it is told to."""
+    """A node that takes lanes, and acknowledges all blocks if it `answers`."""
 
     def __init__(self, name: str, names: str, security: Security | None) -> None:
         self.links: list[Link] = []
@@ -71,6 +71,7 @@ class World:
         self.names = names
         self.security = security or {}
         self.durable: list[int] = []
+        self.may_confirm = True
         self.followers = {
             name: Follower(name, names, self.security.get(name)) for name in names if name != "a"
         }
@@ -87,7 +88,9 @@ class World:
             "shop", "a", nodes, LOCAL, Acks.MAJORITY, patience=PATIENCE,
             security=self.security.get("a"),
         )  # fmt: skip
-        self.lanes = Lanes(settings, self.end, asyncio.get_running_loop(), self.durable.append)
+        self.lanes = Lanes(
+            settings, self.end, asyncio.get_running_loop(), self.count, lambda: settings.security
+        )
         self.lanes.start()
         return self
 
@@ -101,6 +104,11 @@ class World:
 
     async def are_open(self, names: str = "bc") -> None:
         await until(lambda: self.lanes.status()["open"] == list(names))
+
+    def count(self, lsn: int) -> bool:
+        if self.may_confirm:
+            self.durable.append(lsn)
+        return self.may_confirm
 
     def begin(self) -> None:
         """Let the node count the first block."""
@@ -291,6 +299,63 @@ def test_a_lane_that_says_anything_else_ends() -> None:
         await world.are_open()
 
     run(scene)
+
+
+def test_what_may_not_be_confirmed_now_is_confirmed_later() -> None:
+    """A lease may lapse for a moment, and be renewed."""
+
+    async def scene(world: World) -> None:
+        await world.are_open()
+        world.begin()
+        world.may_confirm = False
+        world.share(100)
+        await until(lambda: not world.lanes.counting.is_behind)
+        world.may_confirm = True
+        world.lanes.confirmed(100)
+        assert world.durable == [100]
+        world.lanes.confirmed(100)
+        assert world.durable == [100]
+
+    run(scene)
+
+
+def test_a_follower_that_joins_again_does_not_count_before() -> None:
+    async def scene(world: World) -> None:
+        await world.are_open()
+        world.begin()
+        world.share(100)
+        await until(partial(world.counts, 100))
+        assert world.lanes.forget(0) == 100
+        assert world.lanes.status()["open"] == ["c"]
+        found = world.node.receive()
+        assert Wrote(Place(1, 200), 100) in found
+        await world.are_open()
+
+    run(scene)
+
+
+def test_a_broker_ends_though_a_follower_says_nothing() -> None:
+    connections: list[socket.socket] = []
+
+    async def scene(world: World) -> None:
+        world.lanes.close()
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            nodes = {"a": LOCAL, "b": Address(*silent.getsockname()[:2])}
+            settings = Settings(
+                "shop", "a", nodes, LOCAL, Acks.ONE, patience=PATIENCE._replace(hello=600.0)
+            )
+            lanes = Lanes(
+                settings, world.end, asyncio.get_running_loop(), world.count, lambda: None
+            )
+            lanes.start()
+            connection, _ = await asyncio.to_thread(silent.accept)
+            lanes.close()
+        # To wait for the thread would take ten minutes.
+        connections.append(connection)
+
+    run(scene)
+    for each in connections:
+        each.close()
 
 
 def test_lanes_end_with_the_lead() -> None:

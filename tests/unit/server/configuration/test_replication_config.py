@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from daybook.server.configuration.config import Config, ConfigError, load
 from daybook.server.configuration.config_changes import changes, effective
-from daybook.server.configuration.replication_config import Place
+from daybook.server.configuration.replication_config import NODES_MAX, Place
 from daybook.server.network.layers.certificates import TlsError, check
 from daybook.tools import daybook
 
@@ -320,3 +320,14 @@ def test_the_check_reads_certificates_and_counts_nodes(write: Writer, tmp_path: 
     only_etcd = write.load(HEAD.replace("http:", "https:") + 'etcd-authority = "/no"\n' + nodes())
     with pytest.raises(TlsError, match=r"^replication: /no \(etcd-authority\) cannot be read"):
         check(only_etcd)
+
+
+def test_a_cluster_has_a_limited_number_of_nodes(write: Writer) -> None:
+    many = "".join(
+        f'[[replication-node]]\nname = "n{port}"\naddress = "tcp://127.0.0.1:{port}"\n'
+        for port in range(1, NODES_MAX + 2)
+    )
+    head = HEAD.replace('"a"', '"n1"')
+    assert write.problems(head + many) == [
+        f"FILE:3: replication: there are {NODES_MAX + 1} nodes; a cluster has {NODES_MAX} at most"
+    ]
