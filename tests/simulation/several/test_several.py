@@ -117,3 +117,11 @@ def is_found(seed: int) -> bool:
 def test_planted_mistake_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     assert any(is_found(seed) for seed in (PLANTED[plant], *range(4 * len(SCENES))))
+
+
+@pytest.mark.xfail(
+    strict=True, reason="an accepted message comes to another receiver: not explained"
+)
+def test_an_accepted_message_does_not_come_again() -> None:
+    """A bridge that pushes; found by a fresh seed, with releases of before, too."""
+    assert is_kept(287681317)

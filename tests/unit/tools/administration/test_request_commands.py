@@ -147,7 +147,7 @@ def test_a_command_sends_what_it_fixes_and_what_it_was_given(
     assert move is not None
     move(["orders", "other", "--message", "4,711"], standalone_mode=False)
     request = {"do": "act-on-messages", "queue": "orders", "action": "move", "filter": ""}
-    assert asked == [request | {"message": 4711, "target": "other"}]
+    assert asked == [request | {"message": 4711, "target": "other", "limit": 0}]
     assert capsys.readouterr().out == "moved 2 messages to queue 'other'\n"
 
 
