@@ -238,7 +238,7 @@ class Consumer(Client):
             return
         content = content_of(before + payload)
         tag = int(content.body.partition(b" ")[0])
-        self._judge.get(tag, self._stored(content.annotations, message))
+        self._judge.get(tag, self._stored(content.annotations, message), is_late=self.is_over)
         if not self.is_over:
             self._unsettled[number] = tag
 

@@ -72,8 +72,9 @@ class Judge:
         if outcome == RELEASED and tag in self.got and tag not in self._given_back:
             raise Violation("several", f"nobody got {sent}, and somebody has: {self.got[tag]}")
 
-    def get(self, tag: int, stored: Stored) -> None:
-        """A receiver gets a message."""
+    def get(self, tag: int, stored: Stored, *, is_late: bool = False) -> None:
+        """A receiver gets a message; one that `is_late` has ended already, so the message may have
+        been given to another one while it was on its way."""
         sent = self.sent.get(tag)
         if sent is None:
             raise Violation("several", f"nobody sent {tag}")
@@ -83,7 +84,7 @@ class Judge:
         if before != stored:
             raise Violation("several", f"{sent} was stored twice: as {before}, and as {stored}")
         by = self._taken_by.get(tag)
-        if by is not None and not (by.client_gone or is_ending(by)):
+        if by is not None and not (is_late or by.client_gone or is_ending(by)):
             raise Violation("several", f"{sent} was accepted, and comes again: {stored}")
 
     def take(self, tag: int, by: Link) -> None:
