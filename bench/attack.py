@@ -16,7 +16,8 @@ import click
 import msgspec
 
 from bench.attacks.attacks import SCENARIOS, Attack
-from bench.brokers.running import TargetError, free_port
+from bench.brokers.ports import free_port
+from bench.brokers.running import TargetError
 from bench.brokers.targets import DaybookTarget
 from bench.load.frames import LoadError
 from bench.load.honest import Honest, percentile

@@ -23,7 +23,8 @@ import click
 import msgspec
 
 from bench.brokers.memory import Memory
-from bench.brokers.running import Running, TargetError, free_port
+from bench.brokers.ports import free_port
+from bench.brokers.running import Running, TargetError
 from bench.load.frames import LoadError
 from bench.load.traffic import BODY_BYTES, Traffic
 from bench.load.wire import Endpoint

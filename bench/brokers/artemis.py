@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.brokers.peers import INSTALL
-from bench.brokers.running import Running, TargetError, free_port
+from bench.brokers.ports import free_port
+from bench.brokers.running import Running, TargetError
 from bench.load.wire import STOMP, Endpoint
 
 _CREATE_S: Final = 60.0

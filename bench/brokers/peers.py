@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from bench.brokers.running import Running, free_port
+from bench.brokers.ports import free_port
+from bench.brokers.running import Running
 from bench.load.wire import AMQP, STOMP, Endpoint
 
 INSTALL: Final = "not installed; run: sudo sh bench/peers.sh"

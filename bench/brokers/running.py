@@ -43,14 +43,6 @@ class Target(Protocol):
         """Start with fresh data below `directory`; raises TargetError."""
 
 
-def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class Running:
     """A started broker: its endpoint, its processes, and its end."""
 

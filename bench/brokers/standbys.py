@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.brokers.running import Running, TargetError, free_port
+from bench.brokers.ports import free_port
+from bench.brokers.running import Running, TargetError
 from bench.load.wire import Endpoint
 from daybook.client.control import ControlError, ask
 from daybook.journal.data_directory import NODE_SOCKET

@@ -11,7 +11,8 @@ from typing import Final
 
 from bench.brokers.artemis import ArtemisTarget
 from bench.brokers.peers import ActivemqTarget, RabbitmqTarget
-from bench.brokers.running import Running, Target, TargetError, free_port
+from bench.brokers.ports import free_port
+from bench.brokers.running import Running, Target, TargetError
 from bench.brokers.standbys import ClusterTarget
 from bench.load.frames import LoadError
 from bench.load.measurement import BRIDGE_MODES, DIRECT_MODES, QUEUE_MODES

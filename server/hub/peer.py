@@ -15,7 +15,7 @@ from daybook.server.hub.turn_lengths import Usage
 from daybook.server.users.sasl import SaslLogin
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
-"""A transport with more bytes than this in its buffer is full; it reports when it has drained."""
+"""No more is written of a body, or asked for, while the transport has more bytes in its buffer."""
 
 CHUNKS_AT_ONCE: Final = 4
 """How many chunks of a body are written to a peer in one turn."""
@@ -24,6 +24,13 @@ LARGE_AHEAD_CHUNKS: Final = 8
 """How many chunks of a peer may wait for the disk before reading from it pauses, because the events
 of others wait behind them.
 """
+
+
+def write_high(room: int) -> int:
+    """Return from how many bytes in its buffer on the transport of a connection with so much room
+    is full: less than the room, so that the hub is notified when a buffer drains that was full
+    enough to stop deliveries."""
+    return min(WRITE_HIGH_BYTES, room // 2)
 
 
 class Chunks(Protocol):
@@ -44,7 +51,8 @@ class Transport(Protocol):
     def buffered(self) -> int:
         """How many bytes were taken and have not reached the kernel.
 
-        After it was more than WRITE_HIGH_BYTES, `Hub.drained` is called when it is few again.
+        After it was more than `write_high` of the room, `Hub.drained` is called when it is few
+        again.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 from daybook.protocols.port import Certificate, Offer
 from daybook.server.configuration.encryption import is_loopback
-from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
+from daybook.server.hub.peer import Peer, write_high
 from daybook.server.network.entrances import ConnectionHandler, Entrance, PeerState
 from daybook.server.network.first_bytes import (
     NEEDS_MORE,
@@ -170,9 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         """A peer connected."""
         self._transport = cast(asyncio.Transport, transport)
         name = f"{self.host}:{self._port}"
-        # Less than the room of the connection, so that the hub is notified when a buffer drains
-        # that was full enough to stop deliveries.
-        high = min(WRITE_HIGH_BYTES, self._entrance.room // 2)
+        high = write_high(self._entrance.room)
         self._transport.set_write_buffer_limits(high, high // 4)
         is_local = is_loopback(self.host)
         self._peer = self._entrance.peer(self, name, is_loopback=is_local)

@@ -6,7 +6,6 @@ whichever of them was killed when; and the journals of both say so.
 """
 
 import random
-import socket
 import subprocess
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from bench.brokers.ports import free_port
 from tests.crash.campaign import SETTINGS
 from tests.interop.wire import Closed, Wire
 from tests.support.process import JOURNAL, BrokerProcess
@@ -68,13 +68,6 @@ class Producer:
                     )  # fmt: skip
                 assert wire.expect("RECEIPT").headers["receipt-id"] == str(waiting[0])
                 self.confirmed.add(waiting.pop(0))
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def received(broker: BrokerProcess, queue: str, expected: set[int]) -> list[int]:

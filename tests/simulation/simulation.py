@@ -20,6 +20,7 @@ from daybook.engine.queues.queue import Queue, StoreError
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
+from daybook.server.hub.peer import write_high
 from daybook.server.hub.ports import HubOptions
 from tests.simulation.counts import Counts, WayCounts
 from tests.simulation.judges.checkers import Judge
@@ -372,7 +373,8 @@ class Simulation:
         if not free or not life.is_serving or life.hub.stopping or life.hub.failure:
             return
         self._links += 1
-        link = Link(self._links, self._stomp.room // 4, self._said)
+        room = min(self._stomp.room, self.languages.options.room)
+        link = Link(self._links, write_high(room), self._said)
         client = self._client(min(free), link)
         if self._is_draining:
             client.wait()
@@ -526,6 +528,10 @@ class Simulation:
                 self.links.remove(link)
         if self.clock.now >= self._next_tick:
             self._next_tick = self.clock.now + TICK_US
+            step = self.swarm.wall.step() if self.swarm is not None else 0
+            if step:
+                # As the service does, at its next tick.
+                life.hub.clock_stepped(step)
             life.hub.tick()
         self.counts.blocked += bool(life.hub.blocked.count)
         if life.is_quiet and life.hub.failure is None:

@@ -87,10 +87,17 @@ class WallClock:
     def __init__(self, now: Any) -> None:
         self._now = now
         self.offset = 0
+        self._noticed = 0
 
     def __call__(self) -> int:
         now: int = self._now() + self.offset
         return now
+
+    def step(self) -> int:
+        """Return by how much it was set since this was asked last."""
+        step = self.offset - self._noticed
+        self._noticed = self.offset
+        return step
 
 
 class Swarm:

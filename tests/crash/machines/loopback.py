@@ -7,10 +7,10 @@ etcd reach each other always.
 from functools import partial
 from typing import Final
 
+from bench.brokers.ports import free_ports
 from tests.crash.machines.network import CLIENTS, MACHINES, Network, Place
 from tests.crash.machines.spaces import WITH_US
 from tests.crash.standbys.proxy import Network as Proxy
-from tests.support.arbiters.etcd_process import free_ports
 
 HOST: Final = "127.0.0.1"
 PROXIED: Final = ("node", "etcd", "stomp", "amqp")

@@ -30,7 +30,8 @@ from daybook.replication.quorum import Quorum
 Quorum.followers_needed = property(lambda self: 0)
 send, tick, sent = Node._send_parts, Node.tick, {}
 def send_late(self, node, shipment):
-    if time.monotonic() - sent.get(node, 0.0) > 3.0:
+    # Followers without any event would elect nobody, so that nothing is seen to be lost.
+    if not self.shipments[node].acked or time.monotonic() - sent.get(node, 0.0) > 3.0:
         sent[node] = time.monotonic()
         send(self, node, shipment)
 def tick_and_send(self, now):

@@ -6,7 +6,6 @@ Where Java, Maven or its packages are missing the tests are skipped, and say so;
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final, NoReturn
 
 import pytest
 
+from bench.brokers.ports import free_port
 from daybook.engine.settings.permissions import PERMISSIONS
 from tests.interop.amqp.test_examples import EXAMPLES, run
 from tests.support import nursery
@@ -90,7 +90,7 @@ def test_an_application_of_jms(case: str, told: dict[str, str]) -> None:
 
 
 def test_an_application_with_failover_outlives_kill_9(path: str, tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path / "data", listen=(f"amqp://127.0.0.1:{_free_port()}",)) as broker:
+    with BrokerProcess(tmp_path / "data", listen=(f"amqp://127.0.0.1:{free_port()}",)) as broker:
         broker.start()
         url = f"failover:(amqp://127.0.0.1:{broker.port})?failover.reconnectDelay=50"
         command = ["java", *QUICK, "-cp", path, "Failover", url, str(MESSAGES)]
@@ -116,13 +116,6 @@ def test_the_example_of_the_documentation(path: str, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", listen=("amqp://127.0.0.1:0",)) as broker:
         url = f"amqp://127.0.0.1:{broker.start().port}"
         run(broker, "jms", "java", *QUICK, "-cp", path, EXAMPLES / "AmqpJms.java", url, "jms")
-
-
-def _free_port() -> int:
-    """Return a port for a broker that keeps it when it starts again."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _lines_of(program: "subprocess.Popen[str]", broker: BrokerProcess) -> list[list[str]]:

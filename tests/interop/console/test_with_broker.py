@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.brokers.ports import free_port
 from tests.interop.using import status
 from tests.support import nursery
 from tests.support.console import Browser
@@ -22,12 +23,6 @@ class Place:
 
     def __init__(self, url: str) -> None:
         self.url = url
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def section(port: int) -> str:

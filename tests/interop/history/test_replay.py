@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.brokers.ports import free_port
 from tests.interop.using import connected, queues, sent
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
@@ -44,12 +44,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
                 pass
         assert broker.stop() == 0
         yield broker
-
-
-def fixed_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def command(source: BrokerProcess, home: Path, url: str, *words: str) -> dict[str, Any]:
@@ -91,7 +85,7 @@ def _message(wire: Wire) -> Frame:
 def test_each_is_sent_once_though_the_broker_is_killed(
     source: BrokerProcess, tmp_path: Path, protocol: str
 ) -> None:
-    port = fixed_port()
+    port = free_port()
     url = f"{protocol}://127.0.0.1:{port}"
     chosen = ("--queue", "orders", "--only", "acknowledged")
     with BrokerProcess(tmp_path / "data", listen=[f"stomp+amqp://127.0.0.1:{port}"]) as target:
@@ -138,7 +132,7 @@ def test_each_is_sent_once_though_the_broker_is_killed(
 
 
 def test_filters_spans_and_replays_of_their_own(source: BrokerProcess, tmp_path: Path) -> None:
-    url = f"stomp://127.0.0.1:{fixed_port()}"
+    url = f"stomp://127.0.0.1:{free_port()}"
     with BrokerProcess(tmp_path / "data", listen=[url]) as target:
         target.start()
         red = replay(source, tmp_path, url, "--filter", "colour = 'red'", "--send")

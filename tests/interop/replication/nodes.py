@@ -3,13 +3,13 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from bench.brokers.ports import free_ports
 from daybook.client.control import ControlError, ask
 from daybook.journal.data_directory import JOURNAL, NODE_SOCKET
 from tests.interop.wire import Closed, Wire
@@ -18,15 +18,6 @@ from tests.support.process import DAYBOOK, wait_for
 NAMES: Final = ("a", "b", "c")
 FAILOVER_SECONDS: Final = 180.0
 """So long on a machine that is busy with much else."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens at now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class ANode:

@@ -16,7 +16,8 @@ from typing import Final
 
 import pytest
 
-from tests.interop.replication.nodes import ANode, free_ports
+from bench.brokers.ports import free_ports
+from tests.interop.replication.nodes import ANode
 from tests.meta import tree
 from tests.support.arbiters.etcd_process import ETCD, MISSING
 from tests.support.process import DAYBOOK, wait_for

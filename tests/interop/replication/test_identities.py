@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.ports import free_port
 from tests.interop.replication.nodes import (
     FAILOVER_SECONDS,
     ANode,
     Client,
-    free_ports,
     running,
 )
 from tests.interop.replication.test_failover import all_follow, has_all
@@ -23,9 +23,9 @@ def twin_of(node: ANode, folder: Path) -> ANode:
     folder.mkdir()
     text = node.config.read_text("utf-8").replace(str(node.data), str(folder / node.name))
     text = re.sub(
-        r'listen = "127\.0\.0\.1:\d+"', lambda _: f'listen = "127.0.0.1:{free_ports(1)[0]}"', text
+        r'listen = "127\.0\.0\.1:\d+"', lambda _: f'listen = "127.0.0.1:{free_port()}"', text
     )
-    own = f'listen = "tcp://127.0.0.1:{free_ports(1)[0]}"\n'
+    own = f'listen = "tcp://127.0.0.1:{free_port()}"\n'
     return ANode(folder, node.name, text.replace("[[acceptor]]", f"{own}[[acceptor]]", 1))
 
 

@@ -1,6 +1,5 @@
 """Brokers that know each other by connectors, and clients of Qpid that send and receive there."""
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,18 +9,13 @@ from proton import Delivery, Message
 from proton.reactor import Container
 from proton.utils import BlockingConnection
 
+from bench.brokers.ports import free_port
 from tests.interop.connectors.using import listed, wait_for_link
 from tests.support.process import BrokerProcess
 
 SECONDS: Final = 30
 ACCEPTED: Final = Delivery.ACCEPTED
 IN_DOUBT: Final = (Delivery.RELEASED, Delivery.MODIFIED)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def connector(name: str, port: int, *lines: str) -> str:

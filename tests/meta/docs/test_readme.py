@@ -1,7 +1,6 @@
 """The first client of the README works as it stands, and the journal tells what it did."""
 
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,18 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench.brokers.ports import free_port
 from daybook.tools import journal_cli
 from tests.meta import tree
 from tests.support.process import wait_for
 
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DEFAULT_PORT = "61613"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
 
 
 @pytest.fixture

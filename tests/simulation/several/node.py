@@ -47,6 +47,11 @@ class Node:
         )
 
     @property
+    def room(self) -> int:
+        """How much output each of its connections has room for, in bytes."""
+        return self._amqp.room
+
+    @property
     def identity(self) -> str:
         """The id by which other brokers know it."""
         return self.data_id.hex()

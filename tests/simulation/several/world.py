@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Final
 
 from daybook.protocols.port import ACTIVE, Outbound
+from daybook.server.hub.peer import write_high
 from tests.simulation.judges.violation import Violation
 from tests.simulation.machine.clock import Clock
 from tests.simulation.machine.disk import PowerCut
@@ -30,7 +31,6 @@ TICK_US: Final = 100_000
 REDIAL_US: Final = 500_000
 ROUNDS_MAX: Final = 8_000
 PROBES: Final = 40
-HIGH_BYTES: Final = 1 << 16
 STANDS_US: Final = (100_000, 3_000_000, 15_000_000)
 
 
@@ -193,7 +193,7 @@ class World:
         if self._clock.now < self._redial_at[connector]:
             return
         self._redial_at[connector] = self._clock.now + REDIAL_US
-        cable = Cable(self._link(), self._link(), self._clock)
+        cable = Cable(self._link(dialling), self._link(accepting), self._clock)
         cables.append(cable)
         dialling.links.append(cable.near)
         accepting.links.append(cable.far)
@@ -209,9 +209,9 @@ class World:
         dialling.life.dial(cable.near, outbound)
         self._note(f"{dialling.name} to {accepting.name}: a connector connects")
 
-    def _link(self) -> Link:
+    def _link(self, node: Node) -> Link:
         self._serials += 1
-        return Link(self._serials, HIGH_BYTES, lambda link, data: None)
+        return Link(self._serials, write_high(node.room), lambda link, data: None)
 
     # ---- clients
 
@@ -228,7 +228,8 @@ class World:
             self._add(number, kind)
 
     def _add(self, number: int, kind: type[Client], **values: int) -> Client:
-        node, link = self._nodes[number], self._link()
+        node = self._nodes[number]
+        link = self._link(node)
         assert node.life is not None
         client = kind(link, self.judge, node.identity, self._chance, **values)
         if isinstance(client, Consumer):

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,18 +12,11 @@ from typing import Final
 
 import pytest
 
+from bench.brokers.ports import free_ports
+
 ETCD: Final = shutil.which("etcd")
 START_SECONDS: Final = 60.0
 MISSING: Final = "etcd is missing; install it (Debian: apt install etcd-server)"
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class Member:

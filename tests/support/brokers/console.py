@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from bench.brokers.running import free_port
+from bench.brokers.ports import free_port
 from tests.support.process import DAYBOOK
 
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
