@@ -1,8 +1,9 @@
 """The ready message of all queues that has waited for longest.
 
-There may be 100,000 queues, so each tick looks at a few and a round may take many ticks; where the
-store has to be asked, after a start, a tick asks for a few milliseconds at most. Reports show what
-the last whole round found, as long as it waits. Only reads. Must never know its callers.
+There may be 100,000 queues, so each look is at a few and a round may take many of them; where the
+store has to be asked, after a start, a look asks for a few milliseconds at most. The first round
+hurries: what the store said once, nobody who lists queues has to wait for. Reports show what the
+last whole round found, as long as it waits. Only reads. Must never know its callers.
 """
 
 import time
@@ -15,11 +16,14 @@ from daybook.engine.state.state import State
 from daybook.server.administration.views import entered, oldest_of, oldest_of_each
 
 LOOKED_AT: Final = 500
-"""At how many queues one tick looks."""
+"""How many queues one look is at."""
 AT_ONCE: Final = 100
 """For how many queues the store is asked at once, some 10 µs each."""
-TICK_SECONDS: Final = 0.002
-"""How long a tick asks the store: reading from a slow disk takes longer."""
+LOOK_SECONDS: Final = 0.002
+"""How long a look asks the store: reading from a slow disk takes longer."""
+PAUSE_SECONDS: Final = 0.1
+FIRST_PAUSE_SECONDS: Final = 0.005
+"""Between two looks of the first round, which have a third of the time of an idle broker."""
 MS_PER_S: Final = 1000
 
 
@@ -32,18 +36,25 @@ class OldestMessage:
         self._round: Iterator[Queue] | None = None
         self._since: tuple[int, int | None] = 0, None
         self._state: State | None = None
+        self._has_looked = False
+
+    @property
+    def pause(self) -> float:
+        """How many seconds to wait before the next look."""
+        return PAUSE_SECONDS if self._has_looked else FIRST_PAUSE_SECONDS
 
     def look(self, state: State) -> None:
-        """Look at the next few queues; called about ten times a second."""
+        """Look at the next few queues."""
         self._state = state
         if self._round is None:
             self._round = iter(list(state.queues.values()))
             self._best = None
-        until = time.monotonic() + TICK_SECONDS
+        until = time.monotonic() + LOOK_SECONDS
         for _ in range(LOOKED_AT // AT_ONCE):
             some = list(islice(self._round, AT_ONCE))
             if not some:
                 self._round = None
+                self._has_looked = True
                 self._found = self._best[1] if self._best is not None else None
                 return
             there = [each for each in some if each.ready_count and self._is_there(each)]

@@ -88,7 +88,14 @@ class BrokerMonitoring:
         indexed = int(self.number("indexed_lsn"))
         self._index_lag.note(self.hub.outbox.durable_lsn, indexed, time.monotonic_ns() // 1000)
         self._paused.look(self.hub.broker.state)
+
+    def look_for_oldest(self) -> None:
+        """Look for the oldest message in some queues."""
         self._oldest.look(self.hub.broker.state)
+
+    def look_again_seconds(self) -> float:
+        """Return how long to wait before the next look for the oldest message."""
+        return self._oldest.pause
 
     def queues(self) -> dict[str, Any]:
         """Return the part of the status that names queues without deliveries."""

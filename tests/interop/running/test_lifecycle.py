@@ -386,7 +386,10 @@ def test_background_work_shows_in_the_status(tmp_path: Path) -> None:
         broker.start()
         status = ask(broker.data, {"do": "status"}) or {}
         found = {each["name"]: each["trouble"] for each in status["background"]}
-        names = {"ticks", "indexing", "disk scan", "control socket", "retention", "lock", "signing"}
+        names = {
+            "ticks", "indexing", "disk scan", "control socket", "retention", "lock", "signing",
+            "oldest message",
+        }  # fmt: skip
         assert found == dict.fromkeys(names, "")
         # Somebody cleaned up: without its socket nobody could ask how the broker is doing.
         (broker.data / CONTROL_SOCKET).unlink()

@@ -8,7 +8,12 @@ from daybook.engine.queues.queue import StoreError
 from daybook.engine.state.state import State
 from daybook.server.administration import views
 from daybook.server.monitoring import oldest_message
-from daybook.server.monitoring.oldest_message import LOOKED_AT, OldestMessage
+from daybook.server.monitoring.oldest_message import (
+    FIRST_PAUSE_SECONDS,
+    LOOKED_AT,
+    PAUSE_SECONDS,
+    OldestMessage,
+)
 from daybook.server.process.ordered_lists import Order
 from daybook.server.process.slices import at_once
 from tests.support.models.memory_store import MemoryStore
@@ -86,7 +91,7 @@ def test_the_store_is_asked_for_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     state = as_started(world)
     monkeypatch.setattr(oldest_message, "AT_ONCE", 5)
     monkeypatch.setattr(oldest_message, "LOOKED_AT", 5)
-    monkeypatch.setattr(oldest_message, "TICK_SECONDS", 60.0)
+    monkeypatch.setattr(oldest_message, "LOOK_SECONDS", 60.0)
     watch = OldestMessage()
     asked = []
     firsts = MemoryStore.firsts
@@ -105,10 +110,24 @@ def test_the_store_is_asked_for_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     assert watch.status(0)["oldest_ready_queue"] == "q00019"
 
 
-def test_a_slow_store_ends_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_round_after_a_start_hurries() -> None:
+    state = as_started(filled(LOOKED_AT + 1))
+    watch = OldestMessage()
+    pauses = []
+    while not pauses or pauses[-1] < PAUSE_SECONDS:
+        assert watch.pause == FIRST_PAUSE_SECONDS
+        watch.look(state)
+        pauses.append(watch.pause)
+    assert len(pauses) >= 2
+    assert all(each.paged.first for each in levels(state))
+    watch.look(state)
+    assert watch.pause == PAUSE_SECONDS
+
+
+def test_a_slow_store_ends_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     state = as_started(filled(3))
     monkeypatch.setattr(oldest_message, "AT_ONCE", 1)
-    monkeypatch.setattr(oldest_message, "TICK_SECONDS", -1.0)
+    monkeypatch.setattr(oldest_message, "LOOK_SECONDS", -1.0)
     watch = OldestMessage()
     watch.look(state)
     assert sum(bool(level.paged.first) for level in levels(state)) == 1
