@@ -14,6 +14,7 @@ Must never know: what a column means, what time it is, randomness.
 
 import errno
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from daybook.journal.blocks.batch import BatchLike
@@ -53,6 +54,12 @@ from daybook.levels import LEVEL_MIN
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 8192
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, *OUT_OF_DESCRIPTORS)
+
+
+@lru_cache(maxsize=8)
+def _first_lsn(name: str) -> int:
+    """Return the first event of a segment, 0 without one: asked for each block."""
+    return segment_first_lsn(name) or 0
 
 
 def no_clock() -> float:
@@ -210,7 +217,7 @@ class Journal:
     @property
     def place(self) -> Place:
         """Where the next block begins; BEFORE_ALL if there is no segment."""
-        return Place(segment_first_lsn(self._name) or 0, self._offset)
+        return Place(_first_lsn(self._name), self._offset)
 
     @property
     def segment(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 _AT_EMPTY_PATH: Final = 0x1000
 _NLINK: Final = 0x4
-_RESULT_BYTES: Final = 256
+_Result: Final = ctypes.c_char * 256
 # Mask, block size, attributes, links.
 _RESULT: Final = Struct("=IIQI")
 _STATX: Final[Any] = getattr(ctypes.CDLL(None), "statx", None)
@@ -22,7 +22,7 @@ _STATX: Final[Any] = getattr(ctypes.CDLL(None), "statx", None)
 def link_count(descriptor: int) -> int:
     """Return how many names an open file has; 0 after it was deleted. Raises OSError."""
     if _STATX is not None:
-        result = ctypes.create_string_buffer(_RESULT_BYTES)
+        result = _Result()
         if _STATX(descriptor, b"", _AT_EMPTY_PATH, _NLINK, result) == 0:
             mask, _, _, links = _RESULT.unpack_from(result)
             if mask & _NLINK:

@@ -10,12 +10,14 @@ are a mistake of the machine that made the block. Must never know who sent it, o
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from daybook.journal.blocks.block import EncodedBlock, RawBlock, Summary
 from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     FIRST_LSN,
     NO_HASH,
+    BlockHeader,
     Damage,
     block_hash,
     frame_crc,
@@ -28,6 +30,15 @@ from daybook.journal.disk import Disk, write_all
 from daybook.journal.journal import SEGMENT_BYTES, Journal, no_clock
 from daybook.journal.segments.repair import check_link, footer_entry, summary_of
 from daybook.journal.segments.segment import segment_names
+
+_NOT_YET: Final = Summary()
+
+
+class Cut(NamedTuple):
+    """The bytes of a whole block, and their header, whose own crc is checked."""
+
+    header: BlockHeader
+    data: bytes
 
 
 class Replica(Journal):
@@ -84,20 +95,20 @@ class Replica(Journal):
             raise self.fail(error) from error
         self.reserve()
 
-    def append_block(self, data: bytes) -> None:
+    def append_block(self, cut: Cut) -> None:
         """Write a block, and sync it. Raises Damage if it does not continue this journal here,
         and JournalFailed."""
-        self.append_group([data])
+        self.append_group([cut])
 
-    def append_group(self, group: Sequence[bytes]) -> None:
+    def append_group(self, group: Sequence[Cut]) -> None:
         """Write blocks, and sync them at once. Raises as `append_block`, once those before the
         damaged one are synced. A crash may leave any part of them."""
         if not self._name:
             raise Damage("a block came, and no segment has begun")
         self._check_usable()
         try:
-            for data in group[:-1]:
-                self._write_unsynced(self._checked(data))
+            for cut in group[:-1]:
+                self._write_unsynced(self._checked(cut))
             block, raw = self._checked(group[-1])
         except Damage:
             self._sync()
@@ -136,9 +147,9 @@ class Replica(Journal):
         except OSError as error:
             raise self.fail(error) from error
 
-    def _checked(self, data: bytes) -> tuple[EncodedBlock, RawBlock]:
+    def _checked(self, cut: Cut) -> tuple[EncodedBlock, RawBlock]:
         self.settle()
-        header = unpack_block_header(data[:BLOCK_HEADER_BYTES], self._codec.salt)
+        header, data = cut
         if self._sealed or not self._fits(len(data)):
             raise Damage(f"segment {self.segment} has no room for a block of {len(data):,} bytes")
         heap_at = BLOCK_HEADER_BYTES + header.rows_stored_bytes
@@ -154,12 +165,13 @@ class Replica(Journal):
         hashed = block_hash(packed, rows, heap)
         raw = RawBlock(header, self._offset, rows, heap, hashed)
         check_link(raw, self.next_lsn, self._last_hash)
-        return EncodedBlock(header, data, hashed, Summary()), raw
+        return EncodedBlock(header, data, hashed, _NOT_YET), raw
 
-    def cut_into_blocks(self, data: bytes) -> Iterator[bytes]:
+    def cut_into_blocks(self, data: bytes) -> Iterator[Cut]:
         """Cut whole blocks, one behind the other, apart. Raises Damage."""
         at = 0
         while at < len(data):
             header = unpack_block_header(data[at : at + BLOCK_HEADER_BYTES], self._codec.salt)
-            yield data[at : at + header.block_bytes]
-            at += header.block_bytes
+            end = at + header.block_bytes
+            yield Cut(header, data[at:end])
+            at = end

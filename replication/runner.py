@@ -226,16 +226,16 @@ class Turns:
             if work is None:
                 self._finish(done, None)
                 continue
-            if is_short:
-                work = partial(self._timed, work)
             if is_short and self._is_quick:
                 try:
-                    result = work()
+                    result = self._timed(work)
                 except Exception as error:
                     self._on_failure(error)
                     return
                 self._finish(done, result)
                 continue
+            if is_short:
+                work = partial(self._timed, work)
             job = asyncio.get_running_loop().run_in_executor(self._thread, work)
             job.add_done_callback(partial(self._done, done))
 

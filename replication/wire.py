@@ -93,7 +93,12 @@ _decoders: Final[dict[Kind, msgspec.msgpack.Decoder[Message]]] = {
     Kind.SAID: msgspec.msgpack.Decoder(Said),
     Kind.ANSWER: msgspec.msgpack.Decoder(Answer),
 }
-_SAID: Final = get_args(Said)
+_KINDS: Final[dict[type[Message], Kind]] = (
+    {Hello: Kind.HELLO, Ping: Kind.PING, Pong: Kind.PONG}
+    | dict.fromkeys(get_args(Said), Kind.SAID)
+    | dict.fromkeys(get_args(Answer), Kind.ANSWER)
+)
+_KIND_OF: Final = {int(each): each for each in Kind}
 
 
 def pack(message: Message) -> list[bytes]:
@@ -102,12 +107,9 @@ def pack(message: Message) -> list[bytes]:
         place = _PLACE.pack(*message.place)
         crc = crc32c(message.data, crc32c(place))
         return [_header(Kind.BLOCKS, len(place) + len(message.data), crc) + place, message.data]
-    if isinstance(message, Ping | Pong):
-        return [_header(Kind.PING if isinstance(message, Ping) else Kind.PONG, 0, 0)]
-    if isinstance(message, Hello):
-        kind = Kind.HELLO
-    else:
-        kind = Kind.SAID if isinstance(message, _SAID) else Kind.ANSWER
+    kind = _KINDS[type(message)]
+    if kind in (Kind.PING, Kind.PONG):
+        return [_header(kind, 0, 0)]
     content = _encoder.encode(message)
     return [_header(kind, len(content), crc32c(content)) + content]
 
@@ -201,10 +203,10 @@ class FrameReader:
 
 
 def _kind(number: int) -> Kind:
-    try:
-        return Kind(number)
-    except ValueError:
-        raise WireDamage(f"a frame of the unknown kind {number} came") from None
+    kind = _KIND_OF.get(number)
+    if kind is None:
+        raise WireDamage(f"a frame of the unknown kind {number} came")
+    return kind
 
 
 def _unpack(kind: Kind, crc: int, content: memoryview) -> Message:

@@ -43,6 +43,12 @@ def follow(replica: Replica, disk: Disk, until: Place) -> None:
             replica.append_block(block)
 
 
+def put_whole(replica: Replica, data: bytes) -> None:
+    """Let a replica have the bytes of one block."""
+    (cut,) = replica.cut_into_blocks(data)
+    replica.append_block(cut)
+
+
 def whole_segments(disk: MemoryDisk) -> dict[str, bytes]:
     """Return what each segment has, without room at its end that is only reserved."""
     return {
@@ -106,7 +112,7 @@ def test_a_block_with_a_flipped_bit_is_refused(at: int) -> None:
     block[at] ^= 16
     before = {name: bytes(content) for name, content in theirs.files.items()}
     with pytest.raises(Damage):
-        replica.append_block(bytes(block))
+        put_whole(replica, bytes(block))
     assert theirs.files == before
     follow(replica, ours, journal.place)
     assert whole_segments(theirs) == whole_segments(ours)
@@ -123,7 +129,7 @@ def test_a_block_of_another_journal_or_another_place_is_refused() -> None:
     follow(replica, ours, places[0])
     second = bytes_at(ours, places[1], places[2].offset - places[1].offset)
     with pytest.raises(Damage, match="LSN 4 instead of 2"):
-        replica.append_block(second)
+        put_whole(replica, second)
     other = Replica.empty(MemoryDisk(), LAYOUT, data_id=bytes(16), segment_bytes=SEGMENT_BYTES)
     begun = next_part(ours, BEFORE_ALL, journal.place)
     assert isinstance(begun, Begun)
@@ -167,7 +173,7 @@ def test_a_block_before_the_first_segment_is_refused() -> None:
     append(journal, 1)
     block = bytes_at(ours, start, journal.place.offset - start.offset)
     with pytest.raises(Damage, match="no segment"):
-        empty_replica(MemoryDisk()).append_block(block)
+        put_whole(empty_replica(MemoryDisk()), block)
 
 
 def test_the_hash_before_a_journal_is_of_no_block() -> None:
