@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +30,7 @@ SAMPLES_MAX: Final = 720
 HOUR_SECONDS: Final = 3600.0
 MINUTE_SECONDS: Final = 60.0
 RATES: Final = {
-    "in": "messages_added", "acknowledged": "messages_acknowledged",
+    "in": "messages_added", "out": "messages_delivered", "acknowledged": "messages_acknowledged",
     "dead_lettered": "messages_dead_lettered", "expired": "messages_expired",
 }  # fmt: skip
 """What is shown as a rate, and the counter of the status behind it."""
@@ -174,23 +174,18 @@ class Samples:
         first = self.samples[0].time if self.samples else time.time()
         return (begin, first) if first - begin > MINUTE_SECONDS else None
 
-    def remember(
-        self, since: float, first: float, minutes: list[tuple[float, dict[str, int]]]
-    ) -> None:
-        """Take what the journal says of the time before the first sample: the counts of each
-        minute since some time."""
-        counts = dict(minutes)
-        begin = since + -since % MINUTE_SECONDS
+    def remember(self, minutes: Iterable[tuple[float, float, Mapping[str, int]]]) -> None:
+        """Take what the journal says of the time before the first sample: when each minute begins
+        and ends, and its counts. The last one ends where the samples begin."""
         self.earlier = []
-        while first - begin >= PERIOD_SECONDS:
-            # The last minute ends where the samples begin.
-            length = min(MINUTE_SECONDS, first - begin)
-            found = counts.get(begin, {})
+        for begin, end, found in minutes:
+            length = end - begin
+            if length < PERIOD_SECONDS:
+                continue
             figures: dict[str, float | None] = dict.fromkeys((*RATES, *LEVELS))
             for name, counter in RATES.items():
                 figures[name] = found.get(counter.removeprefix("messages_"), 0) / length
             self.earlier.append(Sample(begin + length / 2, figures))
-            begin += MINUTE_SECONDS
 
     def columns(self) -> dict[str, list[float | None]]:
         """Return the samples of the last hour as columns, for charts."""

@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.facts import events
-from daybook.engine.facts.events import FLAGS, KIND, PERSISTENT, QUEUE, TIME
-from daybook.engine.facts.kinds import COUNTERS, ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
+from daybook.engine.facts.events import FLAGS, KIND, PERSISTENT, QUEUE, REASON, TIME
+from daybook.engine.facts.kinds import COUNTERS, ENTERING, HANDING, LEAVING, OF_ENTRIES, TOPOLOGY
+from daybook.engine.facts.reasons import RESUMED
 from daybook.history.event_finder import EventFinder
 from daybook.history.moments import newest_lsn
 from daybook.history.names import Names
@@ -25,8 +26,13 @@ from daybook.texts import moment
 
 QUEUE_KINDS = tuple(sorted(OF_ENTRIES))
 """The kinds that are counted for each queue, in the order of the columns."""
-COUNTING: Final = frozenset(COUNTERS)
-"""The kinds that raise a counter of a queue."""
+HANDED: Final = "delivered"
+COUNTED: Final = COUNTERS | dict.fromkeys(HANDING, HANDED)
+"""The count of each kind that raises a counter of a queue, or hands a message to a consumer."""
+COUNTING: Final = frozenset(COUNTED)
+TOLD: Final = ("added", HANDED, "acknowledged", "dead_lettered", "expired")
+"""All of these counts, in the order of the life of a message."""
+assert set(TOLD) == set(COUNTED.values())
 MINUTE: Final = 60_000_000
 HOUR: Final = 60 * MINUTE
 PART: Final = 50_000
@@ -38,32 +44,64 @@ QUICK_SECONDS: Final = 0.1
 
 class Minutes(NamedTuple):
     """The counts of the minutes of a span: by the begin of each, in microseconds since 1970,
-    how often a counter of a queue was raised. All of it since `since` was counted."""
+    how often a counter of a queue was raised, and how often a message was delivered. All of it
+    since `since` was counted."""
 
     since: int
     counts: dict[int, Counter[str]]
 
+    def notes(self, begin: int) -> list[str]:
+        """What to know about these numbers, asked for from a moment on, in sentences."""
+        return [_not_counted(self.since)] if self.since > begin else []
 
-def minutes_before(finder: EventFinder, until: int, span: int, seconds: float) -> Minutes:
+    def steps(self, until: int, length: int) -> "list[Traffic]":
+        """Return the steps of a length in whole minutes, each of them counted whole, the last one
+        up to a moment."""
+        found: list[Traffic] = []
+        begin = self.since + -self.since % length
+        while begin < until:
+            end = min(begin + length, until)
+            counts = Counter(dict.fromkeys(TOLD, 0))
+            for minute in range(begin, end, MINUTE):
+                counts.update(self.counts.get(minute, {}))
+            found.append(Traffic(begin, end, dict(counts)))
+            begin += length
+        return found
+
+
+class Traffic(NamedTuple):
+    """A part of a span: when it begins and ends, and the counts of all queues together."""
+
+    begin: int
+    end: int
+    counts: dict[str, int]
+
+
+def minutes_before(
+    finder: EventFinder, until: int, span: int, seconds: float, last: int = 0
+) -> Minutes:
     """Count what came to queues and left them in the time before a moment, from its end backwards
-    for so many seconds at most. Times are in microseconds. Raises JournalError and StoreError."""
+    for so many seconds at most; `last` is the last event before, if that is known. Times are in
+    microseconds. Raises JournalError and StoreError."""
     give_up = time.monotonic() + seconds
     counts: dict[int, Counter[str]] = {}
     since = until
-    for begin, last in _parts_back(first_lsn_of(finder.disk), newest_lsn(finder)):
+    first = first_lsn_of(finder.disk)
+    for begin, end in _parts_back(first, last or newest_lsn(finder)):
         if since <= until - span:
             break
         part: dict[int, Counter[str]] = {}
-        for block in finder.blocks(Search(Clause(COUNTING), from_lsn=begin, to_lsn=last)):
+        for block in finder.blocks(Search(Clause(COUNTING), from_lsn=begin, to_lsn=end)):
             if time.monotonic() > give_up:
                 return Minutes(since, counts)
             if not block.is_mark:
-                since = min(since, _count_in(part, block, begin, last))
+                since = min(since, _count_in(part, block, begin, end))
         for minute, found in part.items():
             counts.setdefault(minute, Counter()).update(found)
     else:
-        # Nothing was before.
-        since = until - span
+        if first == 1:
+            # Nothing was before.
+            since = until - span
     kept = {minute: found for minute, found in counts.items() if until - span <= minute < until}
     return Minutes(max(since, until - span), kept)
 
@@ -82,15 +120,19 @@ def _parts_back(first: int, last: int) -> Iterator[tuple[int, int]]:
 def _count_in(minutes: dict[int, Counter[str]], block: Block, first: int, last: int) -> int:
     """Count the events of a block, from one to another; return its time."""
     begin, end = max(first - block.first_lsn, 0), last + 1 - block.first_lsn
-    columns = [block.columns()[each][begin:end].tolist() for each in (KIND, QUEUE)]
+    kinds, queues, reasons = (
+        block.columns()[each][begin:end].tolist() for each in (KIND, QUEUE, REASON)
+    )
     found: Counter[str] = Counter()
-    for kind, count in Counter(columns[0]).items():
-        counter = COUNTERS.get(kind, "")
-        if counter:
-            found[counter] += count
-    if (events.ROUTED, 0) in zip(columns[0], columns[1], strict=True):
+    for kind, count in Counter(kinds).items():
+        if kind in COUNTED:
+            found[COUNTED[kind]] += count
+    if HANDED in found:
+        # A delivery that is resumed is not sent again.
+        found[HANDED] -= reasons.count(RESUMED)
+    if (events.ROUTED, 0) in zip(kinds, queues, strict=True):
         picker = Picker(block)
-        for at, (kind, queue) in enumerate(zip(columns[0], columns[1], strict=True), begin):
+        for at, (kind, queue) in enumerate(zip(kinds, queues, strict=True), begin):
             if kind == events.ROUTED and not queue:
                 found["added"] += len(queues_of(picker.event(at))) - 1
     # The events of a block were decided within a moment.
@@ -128,6 +170,10 @@ class Step(NamedTuple):
     messages: int
 
 
+def _not_counted(since: int) -> str:
+    return f"Events before {moment(since)[:19]} UTC were not counted."
+
+
 class Growth(NamedTuple):
     """How a queue grew, step by step, all of them counted whole, the last one up to its end.
 
@@ -149,7 +195,7 @@ class Growth(NamedTuple):
         if self.created is not None:
             told.append(f"The queue was created at {moment(self.created)[:19]} UTC.")
         elif not self.is_whole:
-            told.append(f"Events before {moment(self.since)[:19]} UTC were not counted.")
+            told.append(_not_counted(self.since))
         if self.restarted is not None:
             told.append(
                 f"Before the start of the broker at {moment(self.restarted)[:19]} UTC only"

@@ -210,7 +210,7 @@ def diff_command(
 
 
 @cli.command("growth")
-@click.argument("words", nargs=-1, required=True, metavar="[DATA] QUEUE")
+@click.argument("words", nargs=-1, metavar="[[DATA] QUEUE]")
 @data_option
 @click.option(
     "--since", metavar="TIME", default="1h", show_default=True,
@@ -230,14 +230,19 @@ def growth_command(
     """Show how many messages a queue had, step by step, and how many came and left.
 
     A step is a minute of an hour, 15 minutes of a day, and longer for longer times. Only events of
-    the queue are read, from the end backwards.
+    the queue are read, from the end backwards. Without a queue: how many messages were added,
+    delivered, acknowledged, dead-lettered and expired in all queues.
     """
     if len(words) > 2:
         raise click.UsageError(f"one queue at a time, please; got {' '.join(words)!r}")
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
     from daybook.tools.history import growth  # noqa: PLC0415 (slow to import)
 
-    growth.run(ctx, chosen(ctx, directory, data), words[-1], flags)
+    path = chosen(ctx, directory, data)
+    if words:
+        growth.run(ctx, path, words[-1], flags)
+    else:
+        growth.run_whole(ctx, path, flags)
 
 
 @cli.command("fork")

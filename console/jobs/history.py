@@ -36,7 +36,7 @@ from daybook.history.selection import (
     event_before,
     parse_kinds,
 )
-from daybook.history.totals import QueueAt, growth_before, minutes_before
+from daybook.history.totals import MINUTE, QueueAt, growth_before, minutes_before
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.recovery.moments import state_at
@@ -274,8 +274,7 @@ def minutes(directory: str, until: int, span: int, seconds: float) -> dict[str, 
     many seconds; all times in microseconds."""
     with _reading(directory) as (_, finder):
         told = minutes_before(finder, until, span, seconds)
-        rows = [[minute, dict(found)] for minute, found in sorted(told.counts.items())]
-        return {"since": told.since, "minutes": rows}
+        return {"steps": [each._asdict() for each in told.steps(until, MINUTE)]}
 
 
 def growth(

@@ -31,6 +31,11 @@ def command_of_growth(visit: Visit, queue: str, span: str) -> str:
     return visit.journal("growth", *data, *at, "--since", SPANS[span][0], "--", queue)
 
 
+def command_of_minutes(visit: Visit) -> str:
+    """Return the command that prints how many messages came and went in the last hour."""
+    return visit.journal("growth", "--data", str(visit.broker.directory))
+
+
 async def growth(visit: Visit) -> Response:
     """Return the steps of the span as columns, for charts, and what to know about them."""
     span = SPANS[span_of(visit)][1]

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
+from daybook.console.pages.growth import command_of_minutes
 from daybook.console.pages.lists import command_of
 from daybook.console.rendering import render
 from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Sample, Samples
@@ -55,7 +56,8 @@ async def overview(visit: Visit) -> Response:
     name = "status" if values["status"]["running"] else "health"
     return visit.page(
         "overview.html", title=visit.broker.name,
-        command=command_of(visit, name, do="status"), **values,
+        command=command_of(visit, name, do="status"),
+        minutes=command_of_minutes(visit) if visit.sees_history else "", **values,
     )  # fmt: skip
 
 
@@ -86,6 +88,7 @@ def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
     return {
         "status": status,
         "counts": COUNTS,
+        "rates": tuple(RATES),
         "problems": [each for each in found if each.code != EXIT_WARNING],
         "warnings": [each for each in found if each.code == EXIT_WARNING],
         "newest": samples.samples[-1].figures if _has(samples) else {},
@@ -157,8 +160,10 @@ async def _ask_journal(visit: Visit, samples: Samples) -> None:
         except TimeoutError:
             samples.earlier = []
             return
-        rows = [(minute / MICROSECONDS, counts) for minute, counts in told["minutes"]]
-        samples.remember(told["since"] / MICROSECONDS, lacks[1], rows)
+        samples.remember(
+            (step["begin"] / MICROSECONDS, step["end"] / MICROSECONDS, step["counts"])
+            for step in told["steps"]
+        )
 
 
 async def live(visit: Visit) -> Response:

@@ -27,7 +27,7 @@ function slider() {
 }
 
 const POINTS_MAX = 720;
-const COLOURS = ["--line-1", "--line-2", "--line-3"];
+const COLOURS = ["--line-1", "--line-2", "--line-4", "--line-3"];
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

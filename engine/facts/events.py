@@ -369,7 +369,8 @@ EVENT_TYPES: Final = (
               "The message is handed to the consumer, for the delivery_count-th time. A delivery"
               " that is resumed is not sent, and follows no order.",
               life=life.IS_TAKEN,
-              reasons=(*NONE_BUT, why.RESUMED)),
+              reasons=(*NONE_BUT, why.RESUMED),
+              says=(life.HANDING,)),
     EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
               "The consumer took responsibility; the message left the queue.",
               life=life.leaves(IN_FLIGHT), counter="acknowledged",
@@ -464,7 +465,8 @@ EVENT_TYPES: Final = (
     EventType(SHOWN, "Shown", ("address", "queue", "priority", "flags", "message", "consumer",
               "connection"), None,
               "The message of a non-destructive queue is handed to the consumer, and stays ready in"
-              " the queue, for the other consumers as well."),
+              " the queue, for the other consumers as well.",
+              says=(life.HANDING,)),
     EventType(SEEN, "Seen", ("reason", "address", "queue", "priority", "flags", "message",
               "consumer", "connection"), None,
               "The consumer settled a message that it was shown; nothing happens to the message."),

@@ -99,6 +99,8 @@ MOVING_QUEUES: Final = changing({QUEUE}, {CHANGES, ENDS}) | changing({BROKER}, {
 
 WITH_CHUNKS: Final = _saying(life.CONTENT)
 """Kinds with the content of a message, and with the place of the body if it is large."""
+HANDING: Final = _saying(life.HANDING)
+"""Kinds that hand a message to a consumer."""
 IN_TRANSACTIONS: Final = _saying(life.TRANSACTION)
 """Kinds that say in which transaction a message came."""
 SAYING_UNROUTED: Final = _saying(life.UNROUTED)

@@ -50,6 +50,8 @@ CHANGE: Final = "change"
 """A change of addresses, queues, diverts or settings, or the administrator who asked for one."""
 LINK: Final = "link"
 """A link of a direct address, in the place of a consumer."""
+HANDING: Final = "handing"
+"""To which consumer a message is handed."""
 SOURCE: Final = "source"
 """From which data directory the events before may come."""
 

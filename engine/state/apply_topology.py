@@ -88,6 +88,7 @@ def consumer_detached(
             f"event {lsn}: consumer {consumer.id} detached with deliveries in flight"
         )
     del consumer.connection.consumers[consumer.id]
+    state.handed_before += consumer.handed
     state.browser_count -= consumer.browses
     consumer.queue.detach(consumer)
     note_idle(consumer.queue, row)

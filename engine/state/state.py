@@ -97,6 +97,8 @@ class State:
         # Derived: the timers of entries in memory, by their reason.
         self.expiring = Timers(EXPIRY)
         self.scheduled = Timers(DELIVERY)
+        # Volatile: how many messages were handed to consumers that are not there any more.
+        self.handed_before = 0
         # Volatile: how many message groups the queues know.
         self.groups = GroupCount()
         # Volatile, by the address sent to; the next Routed makes one if it `defers`.

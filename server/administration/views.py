@@ -85,7 +85,7 @@ def counting(state: State) -> Slices[dict[str, Any]]:
     """Count all kinds of objects, what is not delivered for now, and addresses that page.
 
     Messages that were added, acknowledged, dead-lettered and expired are those of the queues that
-    exist, since each was created.
+    exist, since each was created; messages that were delivered are those since the start.
     """
     ready = held = scheduled = in_flight = withheld = paging = 0
     added = acknowledged = dead_lettered = expired = unrouted = 0
@@ -109,6 +109,7 @@ def counting(state: State) -> Slices[dict[str, Any]]:
         paging += sum(address.paging for address in each)
         unrouted += sum(address.unrouted for address in each)
         yield len(each)
+    delivered = yield from counting_delivered(state)
     return {
         "connections": len(state.connections),
         "consumers": len(state.consumers),
@@ -120,6 +121,7 @@ def counting(state: State) -> Slices[dict[str, Any]]:
         "messages_in_flight": in_flight,
         "messages_withheld": withheld,
         "messages_added": added,
+        "messages_delivered": delivered,
         "messages_acknowledged": acknowledged,
         "messages_dead_lettered": dead_lettered,
         "messages_expired": expired,
@@ -128,7 +130,19 @@ def counting(state: State) -> Slices[dict[str, Any]]:
     }
 
 
-_VOLATILE: Final = ("messages_withheld", "addresses_paging")
+def counting_delivered(state: State) -> Slices[int]:
+    """Count the messages that were handed to consumers since the start, some of them again, and
+    those that browsers were shown."""
+    # Both at once: so the count never decreases when consumers leave between two slices.
+    delivered, consumers = state.handed_before, list(state.consumers.values())
+    for start in range(0, len(consumers), SLICE):
+        some = consumers[start : start + SLICE]
+        delivered += sum(consumer.handed for consumer in some)
+        yield len(some)
+    return delivered
+
+
+_VOLATILE: Final = ("messages_withheld", "messages_delivered", "addresses_paging")
 """Counts that have no meaning without a broker."""
 
 

@@ -13,10 +13,12 @@ from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.state.state import State
 from daybook.journal.writing.writer import SYNC_BOUNDS, WriterStats
 from daybook.protocols.port import LINK_STATES, RECEIVES, SENDS, Family, Histogram, Reading
+from daybook.server.administration.views import counting_delivered
 from daybook.server.hub.hub import Hub
 from daybook.server.monitoring.cluster_figures import CLUSTER, cluster_readings
 from daybook.server.monitoring.health import KINDS, Problem
 from daybook.server.process.machine_memory import resident
+from daybook.server.process.slices import into
 from daybook.version import VERSION
 
 SLICE: Final = 200
@@ -359,6 +361,13 @@ BROKER: Final = (
 )  # fmt: skip
 
 
+DELIVERED: Final = Family(
+    "daybook_messages_delivered_total", "counter",
+    "Messages that were handed to consumers since the start, each as often as it was.",
+)  # fmt: skip
+"""Consumers are counted in slices, so it is read apart."""
+
+
 def _state(process: Process) -> State:
     return process.hub.broker.state
 
@@ -430,7 +439,7 @@ ADDRESSES_LEFT_OUT: Final = Family(
 FAMILIES: Final = (
     *(figure.family for figure in BROKER),
     *(figure.family for figure in CLUSTER),
-    QUEUES_LEFT_OUT, *QUEUES, ADDRESSES_LEFT_OUT, *ADDRESSES,
+    DELIVERED, QUEUES_LEFT_OUT, *QUEUES, ADDRESSES_LEFT_OUT, *ADDRESSES,
 )  # fmt: skip
 """All families, in the order of their output."""
 
@@ -446,9 +455,17 @@ def readings(process: Process, names_max: int) -> Iterator[Reading | None]:
         is_single = isinstance(value, int | float | Histogram)
         yield Reading(figure.family, [((), value)] if is_single else value)  # type: ignore[arg-type,list-item]
     yield from cluster_readings(process.cluster())
+    yield from _delivered(process)
     sizes: dict[int, tuple[int, int]] = {}
     yield from _queues(process, names_max, sizes)
     yield from _addresses(process, names_max, sizes)
+
+
+def _delivered(process: Process) -> Iterator[Reading | None]:
+    found: list[int] = []
+    for _ in into(found, counting_delivered(_state(process))):
+        yield None
+    yield Reading(DELIVERED, [((), found[0])])
 
 
 def process_readings(uptime_seconds: float) -> Iterator[Reading]:

@@ -2,8 +2,8 @@
 
 There may be 100,000 queues, so each look is at a few and a round may take many of them; where the
 store has to be asked, after a start, a look asks for a few milliseconds at most. The first round
-hurries: what the store said once, nobody who lists queues has to wait for. Reports show what the
-last whole round found, as long as it waits. Only reads. Must never know its callers.
+hurries: lists of queues need not wait for an answer that the store gave once. Reports show what
+the last whole round found, as long as it waits. Only reads. Must never know its callers.
 """
 
 import time

@@ -13,7 +13,8 @@ Modules:
 - `diff`: Running `journal diff`: what changed between two moments.
 - `export`: Running `journal export`, and `journal verify` of an export.
 - `fork`: Running `journal fork`: makes a data directory as a broker was, and says how.
-- `growth`: Running `journal growth`: how many messages a queue had, step by step.
+- `growth`: Running `journal growth`: how many messages a queue had, step by step, or how many came
+  to all queues and left them.
 - `inspect`: Running `journal inspect`: prints the events of a journal as a story, as far as they
   are durable.
 - `past_states`: Moments that commands ask for: which event one is, and the state of the broker

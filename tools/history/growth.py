@@ -1,4 +1,5 @@
-"""Running `journal growth`: how many messages a queue had, step by step."""
+"""Running `journal growth`: how many messages a queue had, step by step, or how many came to all
+queues and left them."""
 
 import math
 import time
@@ -14,8 +15,16 @@ from daybook.engine.core.queue_names import find_queue
 from daybook.engine.refusals import Refusal
 from daybook.history.event_finder import EventFinder
 from daybook.history.moments import event_of, newest_lsn
-from daybook.history.totals import Growth, QueueAt, growth_before
+from daybook.history.totals import (
+    TOLD,
+    Growth,
+    QueueAt,
+    growth_before,
+    minutes_before,
+    step_of,
+)
 from daybook.journal.disk import Disk
+from daybook.server.administration.units import heading
 from daybook.texts import counted, moment
 from daybook.times import EPOCH, parse_time
 from daybook.tools.history.past_states import opened
@@ -23,6 +32,34 @@ from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import history
 from daybook.tools.terminal.printing import show_json, show_table
+
+
+def run_whole(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
+    """Count the messages that came to all queues and left them, and print the steps. Raises
+    click.UsageError and JournalError."""
+    disk, _, _ = history(ctx, path, flags)
+    with closing(EventFinder(disk, path)) as finder:
+        end = _end(path, finder, flags["at"])
+        assert end.time is not None
+        until = end.time + 1
+        begin = _since(flags["since"], end.time)
+        told = minutes_before(finder, until, until - begin, math.inf, end.lsn)
+        notes = [*told.notes(begin), *finder.notes]
+    steps = told.steps(until, step_of(end.time - begin))
+    if flags["as_json"]:
+        rows = [{"begin": each.begin, "end": each.end} | each.counts for each in steps]
+        show_json({"lsn": end.lsn, "steps": rows, "notes": notes})
+        return
+    show_table(
+        ("from", "to", *map(heading, TOLD)),
+        [
+            (moment(each.begin)[:16], moment(each.end)[:19], *(each.counts[key] for key in TOLD))
+            for each in steps
+        ],
+        f"all queues, after event {end.lsn}",
+    )
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
 
 
 def run(ctx: click.Context, path: Path, name: str, flags: dict[str, Any]) -> None:

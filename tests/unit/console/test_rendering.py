@@ -1,6 +1,7 @@
 """How values are shown."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,38 +20,72 @@ def test_a_span_has_its_two_largest_units(seconds: float, shown: str) -> None:
     assert span(seconds) == shown
 
 
+def figures(docs: str = "", **values: Any) -> str:
+    """Return the figures of an overview without any, but for these values."""
+    console = SimpleNamespace(config=SimpleNamespace(docs=docs))
+    visit = SimpleNamespace(console=console, url=lambda path: f"/b/x/{path}", sees_history=False)
+    nothing = {
+        "status": {}, "counts": (), "rates": (), "problems": [], "warnings": [], "newest": {},
+        "at": 0, "full_in": None, "sampled": None, "age": 0.0, "trouble": "",
+    }  # fmt: skip
+    told = nothing | values
+    told["status"] = {"running": True} | told["status"]
+    return render("figures.html", visit=visit, **told)
+
+
+FULL = "docs/operations.md, When the disk is full"
+
+
 @pytest.mark.parametrize(
     ("docs", "shown"),
     [
-        ("", "Runbook: docs/operations.md, When the disk is full."),
+        ("", f"Runbook: {FULL}."),
         (
             "https://docs.example",
             'Runbook: <a href="https://docs.example/docs/operations.html#when-the-disk-is-full"'
-            ' rel="noreferrer">docs/operations.md, When the disk is full</a>.',
+            f' rel="noreferrer">{FULL}</a>.',
         ),
     ],
-)
+)  # fmt: skip
 def test_a_problem_leads_to_its_runbook(docs: str, shown: str) -> None:
-    console = SimpleNamespace(config=SimpleNamespace(docs=docs))
-    page = render(
-        "figures.html", visit=SimpleNamespace(console=console), status={"running": True}, counts=(),
-        problems=[Problem(5, "the disk is full: 3 MiB", "disk")], warnings=[], newest={}, at=0,
-        full_in=None, sampled=None, age=0.0, trouble="",
-    )  # fmt: skip
+    problem = Problem(5, "the disk is full: 3 MiB", "disk")
+    page = figures(docs, problems=[problem])
     assert f"the disk is full: 3 MiB <small>{shown}</small>" in page
 
 
 def test_a_problem_leads_to_the_queues_that_it_names() -> None:
     paused = {"queue": "a&b", "address": "a&b", "messages": 2, "paused": "queue"}
     status = {"running": True, "queues_paused": {"count": 1, "queues": [paused]}}
-    console = SimpleNamespace(config=SimpleNamespace(docs=""))
-    page = render(
-        "figures.html", visit=SimpleNamespace(console=console, url=lambda path: f"/b/x/{path}"),
-        status={"running": True}, counts=(), problems=[], warnings=problems(status), newest={},
-        at=0, full_in=None, sampled=None, age=0.0, trouble="",
-    )  # fmt: skip
+    page = figures(warnings=problems(status))
     assert 'queue a&amp;b is paused, and 2 messages wait in it (see <a href="/b/x/queue' in page
     assert '?queue=a%26b">a&amp;b</a>)' in page
+
+
+def test_the_oldest_message_leads_to_its_queue_and_its_story() -> None:
+    status = {
+        "oldest_ready": 4711, "oldest_ready_queue": "a&b", "oldest_ready_age_seconds": 725.0
+    }  # fmt: skip
+    page = figures(status=status)
+    assert 'oldest message ready, in <a href="/b/x/queue?queue=a%26b">a&amp;b</a></dt>' in page
+    assert '<a href="/b/x/story?message=4711">12 min 5 s</a>' in page
+
+
+def test_rates_are_shown_as_far_as_they_are_known() -> None:
+    page = figures(rates=("in", "out", "expired"), newest={"in": 1.5, "out": 0.0, "expired": None})
+    assert "<dt>in per second</dt><dd>1.5</dd>" in page
+    assert "<dt>out per second</dt><dd>0.0</dd>" in page
+    assert "expired" not in page
+
+
+def test_memory_is_shown_by_kind_and_by_user() -> None:
+    users = [
+        {"user": "ada<", "bytes": 2048, "short_of": "input"},
+        {"user": "rea", "bytes": 1024, "short_of": ""},
+    ]
+    page = render("memory.html", status={"memory": {"output": 512}, "memory_users": users})
+    assert "<dt>output bytes</dt><dd>512 B</dd>" in page
+    assert "<dt>user ada&lt;, short of input</dt><dd>2.0 KiB</dd>" in page
+    assert "<dt>user rea</dt><dd>1.0 KiB</dd>" in page
 
 
 @pytest.mark.parametrize("result", ["it is intact", "it is intact.", "it broke. Try again. "])

@@ -44,12 +44,16 @@ def test_what_the_journal_says_is_before_the_samples() -> None:
     assert lacks is not None
     assert abs(lacks[1] - lacks[0] - 3600) < 1
     minute = begun // 60 * 60 - 120
-    counts = {"added": 120, "acknowledged": 60}
-    samples.remember(minute - 90, minute + 130, [(minute, counts), (minute - 60, {"added": 6}),
-                                                  (minute + 120, {"added": 3})])  # fmt: skip
+    counts = {"added": 120, "delivered": 180, "acknowledged": 60}
+    minutes: list[tuple[float, float, dict[str, int]]] = [
+        (minute - 60, minute, {"added": 6}), (minute, minute + 60, counts),
+        (minute + 60, minute + 120, {}), (minute + 120, minute + 130, {"added": 3}),
+    ]  # fmt: skip
+    samples.remember([*minutes, (minute + 130, minute + 131, {"added": 9})])
     told = samples.columns()
     assert told["time"] == [minute - 30, minute + 30, minute + 90, minute + 125]
     assert told["in"] == [0.1, 2.0, 0.0, 0.3]
+    assert told["out"] == [0.0, 3.0, 0.0, 0.0]
     assert told["acknowledged"] == [0.0, 1.0, 0.0, 0.0]
     assert told["backlog"] == [None] * 4
 

@@ -233,6 +233,27 @@ def test_the_span_ends_where_the_answer_does(history: Any) -> None:
     assert last["steps"][-1]["messages"] == whole["steps"][-1]["messages"]
 
 
+def test_the_steps_of_all_queues(history: Any) -> None:
+    def counted(key: str, *words: object) -> int:
+        done = journal("growth", "--data", history.data, "--since", "1d", "--json", *words)
+        assert done.exit_code == 0, done.output
+        return sum(each[key] for each in json.loads(done.stdout)["steps"])
+
+    for kind, key in (
+        ("Delivered", "delivered"), ("Acknowledged", "acknowledged"),
+        ("DeadLettered", "dead_lettered"), ("Expired", "expired"),
+    ):  # fmt: skip
+        found = told("inspect", history.data, "--kind", kind)
+        found = [each for each in found if each["reason"] != "resumed"]
+        assert counted(key) == len(found)
+        earlier = [each for each in found if each["lsn"] <= history["in_flight"]]
+        assert counted(key, "--at", history["in_flight"]) == len(earlier)
+    assert counted("added") > counted("acknowledged") > 0
+    shown = journal("growth", "--data", history.data).stdout
+    assert f"all queues, after event {history.last_lsn}" in shown
+    assert "dead lettered" in shown
+
+
 def test_what_cannot_be_answered_is_refused(history: Any) -> None:
     assert "there is no queue" in journal("growth", history.data, "nowhere").output
     assert "one queue at a time" in journal("growth", history.data, "orders", "DLQ").output

@@ -55,7 +55,7 @@ def state() -> State:
     return broker.state
 
 
-def work(slices: Slices[dict[str, Any]]) -> tuple[list[int], dict[str, Any]]:
+def work(slices: Slices[Any]) -> tuple[list[int], Any]:
     """The objects that each slice looked at, and the result."""
     looked = []
     while True:
@@ -154,6 +154,30 @@ def test_others_have_turns_between_slices_however_many_ask(tmp_path: Path, state
         assert answers[1:] == [json.loads(json.dumps(page)) for _, page in slices[1:]]
 
     asyncio.run(scenario())
+
+
+def test_deliveries_stay_counted_when_consumers_leave_between_slices() -> None:
+    world = World()
+    for number in range(3):
+        world.send("q", b"%d" % number)
+    leaving, staying = (world.connect() for _ in range(2))
+    world.attach(leaving, "q", credit_messages=2, credit_bytes=0)
+    assert at_once(views.counting(world.state))["messages_delivered"] == 2
+    slices = views.counting_delivered(world.state)
+    next(slices)
+    world.close(leaving)
+    world.attach(staying, "q", credit_messages=9)
+    assert work(slices)[1] == 2
+    told = at_once(views.counting(world.state))
+    assert told["messages_delivered"] == 5
+    assert "messages_delivered" not in views.without_broker(told)
+
+
+def test_many_consumers_are_counted_in_slices() -> None:
+    state = crowd(40, 60).state
+    looked, delivered = work(views.counting_delivered(state))
+    assert (len(looked), max(looked), sum(looked)) == (3, SLICE, 2400)
+    assert delivered == 0
 
 
 def crowd(connections: int, consumers: int) -> Broker:

@@ -126,6 +126,7 @@ def test_queues_and_addresses_are_counted_as_they_are() -> None:
     assert values["daybook_address_size_bytes"] == {("a",): size}
     assert size > 0
     assert values["daybook_consumers"] == {(): 1}
+    assert values["daybook_messages_delivered_total"] == {(): 3}
 
 
 @pytest.mark.parametrize("names_max", [0, 1, 5, 6, 100])

@@ -1,0 +1,66 @@
+"""The overview: its figures, and the charts of the last hour."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from html import unescape
+
+import pytest
+
+from tests.interop.console.test_pages import answer_of
+from tests.interop.console.using import send
+from tests.interop.using import daybook
+from tests.interop.wire import Wire
+from tests.support.console import Browser
+from tests.support.process import BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+Visit = Callable[[str], Browser]
+PAGE = "/b/data"
+
+
+def status_of(broker: BrokerProcess) -> dict[str, int]:
+    told: dict[str, int] = json.loads(daybook(broker, "status", "--json"))
+    return told
+
+
+def test_the_figures_of_a_broker_that_works(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("rea")
+    before = status_of(broker)["messages_delivered"]
+    for body in ("first", "second"):
+        send(broker, "busy", body)
+    send(broker, "DLQ", "dead")
+    with Wire(broker.port) as wire:
+        wire.connect(login="ada", passcode="ada")
+        wire.send("SUBSCRIBE", id="s", destination="busy", ack="client")
+        wire.expect("MESSAGE")
+        wire.expect("MESSAGE")
+        assert status_of(broker)["messages_delivered"] == before + 2
+        figures = (
+            "oldest message ready, in ", "not indexed yet",
+            "disk free", "user ada",
+            "in per second", "out per second", "acknowledged per second",
+        )  # fmt: skip
+
+        def is_whole() -> bool:
+            words = browser.get(PAGE).words
+            return all(each in words for each in figures)
+
+        wait_for(is_whole, "all figures")
+    assert status_of(broker)["messages_delivered"] == before + 2
+    daybook(broker, "queue", "purge", "DLQ")
+
+
+def test_the_last_hour_has_the_deliveries(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("rea")
+    page = browser.get(PAGE)
+    assert 'data-series="in,out,acknowledged,dead_lettered"' in page.text
+    told = json.loads(browser.get(f"{PAGE}/hour").text)
+    assert len(told["out"]) == len(told["time"])
+    found = re.search(r'<code id="minutes">([^<]*)</code>', page.text)
+    assert found, page.words
+    [answer] = answer_of(shlex.split(unescape(found[1])))
+    assert sum(each["delivered"] for each in answer["steps"]) >= 0
+    assert {"added", "acknowledged", "dead_lettered"} <= answer["steps"][-1].keys()
