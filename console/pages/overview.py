@@ -29,7 +29,8 @@ COUNTS: Final = (
     ("connections", "list/connections"), ("consumers", "list/consumers"),
     ("addresses", "list/addresses"), ("queues", "list/queues"), ("messages_ready", ""),
     ("messages_in_flight", ""), ("messages_scheduled", ""), ("messages_held", ""),
-    ("messages_dead_lettered", "dead-letters"), ("messages_unrouted", "list/addresses"),
+    ("dead_letters_waiting", "dead-letters"), ("messages_dead_lettered", "dead-letters"),
+    ("messages_unrouted", "list/addresses"),
 )  # fmt: skip
 """The figures in the row at the top, and the page that each leads to."""
 PARTS: Final = ("figures", "memory")

@@ -354,11 +354,15 @@ class Settings:
         """Whether the value of a key of a match was set at run time."""
         return key in self.live.get(match, {})
 
+    def is_for_dead_letters(self, address: str) -> bool:
+        """Whether a match says that dead letters go to an address."""
+        return names.plain(address) in self._for_dead_letters
+
     def inherits_attempts(self, address: str) -> bool:
         """Whether an address is for dead letters, and no match that is its name limits attempts
         there."""
         name = names.plain(address)
-        if name not in self._for_dead_letters:
+        if not self.is_for_dead_letters(address):
             return False
         own = (self._matches.get(match, {}) for match in (name, address))
         return not any("max-delivery-attempts" in values for values in own)

@@ -85,7 +85,8 @@ def counting(state: State) -> Slices[dict[str, Any]]:
     """Count all kinds of objects, what is not delivered for now, and addresses that page.
 
     Messages that were added, acknowledged, dead-lettered and expired are those of the queues that
-    exist, since each was created; messages that were delivered are those since the start.
+    exist, since each was created; messages that were delivered are those since the start. Dead
+    letters that wait are all messages at dead letter addresses.
     """
     ready = held = scheduled = in_flight = withheld = paging = 0
     added = acknowledged = dead_lettered = expired = unrouted = 0
@@ -103,12 +104,15 @@ def counting(state: State) -> Slices[dict[str, Any]]:
             dead_lettered += queue.dead_lettered
             expired += queue.expired
         yield len(some)
-    addresses = list(state.addresses.values())
+    addresses, waiting = list(state.addresses.values()), 0
     for start in range(0, len(addresses), SLICE):
         each = addresses[start : start + SLICE]
         paging += sum(address.paging for address in each)
         unrouted += sum(address.unrouted for address in each)
         yield len(each)
+        for address in each:
+            if state.settings.is_for_dead_letters(address.name):
+                waiting += yield from _counting_messages(address)
     delivered = yield from counting_delivered(state)
     return {
         "connections": len(state.connections),
@@ -124,10 +128,21 @@ def counting(state: State) -> Slices[dict[str, Any]]:
         "messages_delivered": delivered,
         "messages_acknowledged": acknowledged,
         "messages_dead_lettered": dead_lettered,
+        "dead_letters_waiting": waiting,
         "messages_expired": expired,
         "messages_unrouted": unrouted,
         "addresses_paging": paging,
     }
+
+
+def _counting_messages(address: Address) -> Slices[int]:
+    """Count the messages in all queues of an address, which may be one for each other address."""
+    queues, found = address.queues(), 0
+    for start in range(0, len(queues), SLICE):
+        some = queues[start : start + SLICE]
+        found += sum(queue.message_count for queue in some)
+        yield len(some)
+    return found
 
 
 def counting_delivered(state: State) -> Slices[int]:

@@ -38,10 +38,14 @@ def test_the_figures_of_a_broker_that_works(broker: BrokerProcess, visit: Visit)
         wire.expect("MESSAGE")
         wire.expect("MESSAGE")
         assert status_of(broker)["messages_delivered"] == before + 2
+        waiting = status_of(broker)["dead_letters_waiting"]
+        assert waiting >= 1
         figures = (
-            "oldest message ready, in ", "not indexed yet",
+            "oldest message ready, in ", "not indexed yet", "sync to disk, last",
+            "sync to disk, average", "sync to disk, longest",
             "disk free", "user ada",
             "in per second", "out per second", "acknowledged per second",
+            f"dead letters waiting {waiting} messages dead lettered",
         )  # fmt: skip
 
         def is_whole() -> bool:

@@ -61,6 +61,24 @@ def test_a_problem_leads_to_the_queues_that_it_names() -> None:
     assert '?queue=a%26b">a&amp;b</a>)' in page
 
 
+def test_the_disk_and_its_syncs_are_figures() -> None:
+    status = {
+        "disk_free_bytes": 3 << 30, "journal_bytes": 5 << 20, "unindexed_bytes": 2048,
+        "sync_ms_last": 1.26, "sync_ms_average": 2.5, "sync_ms_max": 1040.0,
+    }  # fmt: skip
+    page = figures(status=status, full_in=7300.0)
+    for title, value in (
+        ("disk free, full in 2 h 1 min as this broker writes", "3.0 GiB"),
+        ("journal", "5.0 MiB"),
+        ("not indexed yet", "2.0 KiB"),
+        ("sync to disk, last", "1.3 ms"),
+        ("sync to disk, average", "2.5 ms"),
+        ("sync to disk, longest", "1,040.0 ms"),
+    ):
+        assert f"<dt>{title}</dt><dd>{value}</dd>" in page
+    assert "<dt>disk free</dt>" in figures(status=status)
+
+
 def test_the_oldest_message_leads_to_its_queue_and_its_story() -> None:
     status = {
         "oldest_ready": 4711, "oldest_ready_queue": "a&b", "oldest_ready_age_seconds": 725.0

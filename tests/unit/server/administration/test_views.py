@@ -10,6 +10,7 @@ import pytest
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
     Attach,
+    ChangeSettings,
     CloseConnection,
     Command,
     CreateDivert,
@@ -178,6 +179,24 @@ def test_many_consumers_are_counted_in_slices() -> None:
     looked, delivered = work(views.counting_delivered(state))
     assert (len(looked), max(looked), sum(looked)) == (3, SLICE, 2400)
     assert delivered == 0
+
+
+def test_dead_letters_that_wait_are_those_in_queues_of_dead_letter_addresses() -> None:
+    broker = Broker(State())
+    graves = {"#": {"dead-letter-address": "dead"}, "a": {"dead-letter-address": "graves"}}
+    broker.handle(ChangeSettings(graves), 1)  # type: ignore[arg-type]
+    for name, address in (("dead", "dead"), ("alive", "alive")):
+        broker.handle(create_queue(name, address), 1)
+    for number in range(SLICE + 7):
+        broker.handle(create_queue(f"grave{number}", "graves", "multicast"), 1)
+    for target in ("dead", "dead", "alive", "graves"):
+        assert isinstance(broker.handle(Send(0, target, b"", b"body"), 1), int)
+    broker.go_on(1)
+    looked, told = work(views.counting(broker.state))
+    assert told["dead_letters_waiting"] == 2 + SLICE + 7
+    assert told["messages_ready"] == 3 + SLICE + 7
+    assert max(looked) <= SLICE
+    assert views.counts(broker.state)["dead_letters_waiting"] == 2 + SLICE + 7
 
 
 def crowd(connections: int, consumers: int) -> Broker:
