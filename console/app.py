@@ -24,6 +24,7 @@ from daybook.console.pages import (
     growth,
     integrity,
     lists,
+    manual,
     messages,
     overview,
     past,
@@ -90,6 +91,7 @@ def application(console: Console) -> "Guard":
                 past,
                 integrity,
                 queries,
+                manual,
             )
             for path, page, methods in module.PAGES
         ),

@@ -14,6 +14,7 @@ from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
 from daybook.console.pages.growth import command_of_minutes
 from daybook.console.pages.lists import command_of
+from daybook.console.pages.manual import documents
 from daybook.console.rendering import render
 from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Sample, Samples
 from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
@@ -89,6 +90,7 @@ def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
     return {
         "status": status,
         "counts": COUNTS,
+        "documents": documents(),
         "rates": tuple(RATES),
         "problems": [each for each in found if each.code != EXIT_WARNING],
         "warnings": [each for each in found if each.code == EXIT_WARNING],

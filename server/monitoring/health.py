@@ -56,6 +56,11 @@ KINDS: Final = tuple(kind for kind in RUNBOOK if kind != CHECK)
 _PUNCTUATION: Final = re.compile(r"[^\w -]")
 
 
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a section of the documentation."""
+    return _PUNCTUATION.sub("", heading.lower()).replace(" ", "-")
+
+
 class Problem(msgspec.Struct, frozen=True):
     """A problem: its exit code and a sentence. The code 0 is that of a warning.
 
@@ -77,13 +82,21 @@ class Problem(msgspec.Struct, frozen=True):
         page, section = RUNBOOK[self.kind]
         return f"docs/{page}.md, {section}"
 
+    @property
+    def runbook_page(self) -> str:
+        """The name of that page; "" without a kind."""
+        return RUNBOOK[self.kind][0] if self.kind else ""
+
+    @property
+    def runbook_anchor(self) -> str:
+        """The anchor of that section; "" without a kind."""
+        return anchor_of(RUNBOOK[self.kind][1]) if self.kind else ""
+
     def runbook_on(self, site: str) -> str:
         """Return where that is on a site of the documentation; "" without a site or a kind."""
         if not self.kind or not site:
             return ""
-        page, section = RUNBOOK[self.kind]
-        anchor = _PUNCTUATION.sub("", section.lower()).replace(" ", "-")
-        return f"{site.rstrip('/')}/docs/{page}.html#{anchor}"
+        return f"{site.rstrip('/')}/docs/{self.runbook_page}.html#{self.runbook_anchor}"
 
 
 def problems(status: Mapping[str, Any]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""The overview: its figures, and the charts of the last hour."""
+"""The overview: its figures, the charts of the last hour, and the documentation about problems."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.interop.console.test_pages import answer_of
 from tests.interop.console.using import send
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
-from tests.support.console import Browser
+from tests.support.console import Browser, ConsoleProcess
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -68,3 +68,17 @@ def test_the_last_hour_has_the_deliveries(broker: BrokerProcess, visit: Visit) -
     [answer] = answer_of(shlex.split(unescape(found[1])))
     assert sum(each["delivered"] for each in answer["steps"]) >= 0
     assert {"added", "acknowledged", "dead_lettered"} <= answer["steps"][-1].keys()
+
+
+def test_the_console_shows_the_documentation_to_users(
+    console: ConsoleProcess, visit: Visit
+) -> None:
+    browser = visit("nil")
+    shown = browser.get(f"{PAGE}/docs/operations")
+    assert shown.status == 200
+    assert '<h2 id="when-the-disk-is-full">When the disk is full</h2>' in shown.text
+    for name in ("secret", "operations.md", "%2e%2e", "..%2F..%2Fetc%2Fpasswd", "%2e%2e/README"):
+        assert browser.get(f"{PAGE}/docs/{name}").status == 404
+    asked = Browser(console).get(f"{PAGE}/docs/operations")
+    assert "When the disk is full" not in asked.text
+    assert "Log in" in asked.words

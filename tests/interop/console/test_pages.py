@@ -113,12 +113,12 @@ def test_the_overview_says_where_to_read_about_a_problem(
     browser = visit("ada")
     send(broker, "resting", "x")
     browser.do("/b/data/do/queue/pause", queue="resting")
-    where = "Runbook: docs/cli.md, Looking and changing."
+    where = "Runbook: docs/cli.md, Looking and changing"
     wait_for(lambda: where in browser.get("/b/data").words, "the warning")
-    words = browser.get("/b/data").words
-    assert "messages dead lettered" in words
-    assert "messages unrouted" in words
-    assert "Memory messages" in words
+    shown = browser.get("/b/data")
+    for text in ("dead letters waiting", "messages unrouted", "Memory messages"):
+        assert text in shown.words
+    assert 'href="/b/data/docs/cli#looking-and-changing"' in shown.text
     browser.do("/b/data/do/queue/resume", queue="resting")
     wait_for(lambda: where not in browser.get("/b/data").words, "its end")
 

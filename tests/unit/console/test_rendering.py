@@ -26,7 +26,7 @@ def figures(docs: str = "", **values: Any) -> str:
     visit = SimpleNamespace(console=console, url=lambda path: f"/b/x/{path}", sees_history=False)
     nothing = {
         "status": {}, "counts": (), "rates": (), "problems": [], "warnings": [], "newest": {},
-        "at": 0, "full_in": None, "sampled": None, "age": 0.0, "trouble": "",
+        "at": 0, "full_in": None, "sampled": None, "age": 0.0, "trouble": "", "documents": {},
     }  # fmt: skip
     told = nothing | values
     told["status"] = {"running": True} | told["status"]
@@ -37,19 +37,25 @@ FULL = "docs/operations.md, When the disk is full"
 
 
 @pytest.mark.parametrize(
-    ("docs", "shown"),
+    ("docs", "documents", "shown"),
     [
-        ("", f"Runbook: {FULL}."),
+        ("", (), f"Runbook: {FULL}."),
+        (
+            "",
+            ("operations",),
+            f'Runbook: <a href="/b/x/docs/operations#when-the-disk-is-full">{FULL}</a>.',
+        ),
         (
             "https://docs.example",
+            ("operations",),
             'Runbook: <a href="https://docs.example/docs/operations.html#when-the-disk-is-full"'
             f' rel="noreferrer">{FULL}</a>.',
         ),
     ],
 )  # fmt: skip
-def test_a_problem_leads_to_its_runbook(docs: str, shown: str) -> None:
+def test_a_problem_leads_to_its_runbook(docs: str, documents: tuple[str, ...], shown: str) -> None:
     problem = Problem(5, "the disk is full: 3 MiB", "disk")
-    page = figures(docs, problems=[problem])
+    page = figures(docs, problems=[problem], documents=documents)
     assert f"the disk is full: 3 MiB <small>{shown}</small>" in page
 
 
