@@ -32,7 +32,7 @@ PATHS: Final = (
     "/dead-letters?queue=seen", "/rights?user=ada&address=seen", "/list/hosts", "/list/acceptors",
     "/list/sessions", "/list/transactions", "/list/users", "/list/roles", "/integrity",
     f"/report?name={1:019d}-audit",
-    "/list/retries", "/past?at=9",
+    "/list/retries", "/past?at=9", "/docs/operations",
     "/sql", "/sql?q=SELECT+kind,+count(*)+AS+n,+NULL+AS+x+FROM+events+GROUP+BY+ALL",
 )  # fmt: skip
 SIZES: Final = ((360, 740), (3840, 2160))
