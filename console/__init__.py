@@ -8,6 +8,7 @@ Modules:
 - `app`: The application: its routes, what holds for all of them, and what lives as long as it does.
 - `brokers`: The brokers that a console shows: requests of administration, sent with the rights of a
   user.
+- `connections`: The connections of browsers: accepts them, and bounds their number and their time.
 - `console`: Everything that lives as long as a console does: brokers, sessions, samples, and
   workers.
 - `console_config`: What a console is told when it starts: where it listens, and which brokers it
@@ -21,7 +22,7 @@ Modules:
 - `rendering`: Templates, and how values are shown: everything is escaped, and nothing is trusted
   (ADR 112).
 - `samples`: The figures of a broker over the last hour, sampled by the console.
-- `serving`: Serves a console: the socket, the connections of browsers, and the end.
+- `serving`: Serves a console: the socket, its certificate, and the end.
 - `sessions`: The sessions of browsers: who logged in where, for how long.
 - `visits`: A visit: one request of a browser, with the session, the broker and the moment that it
   is about.

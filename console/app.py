@@ -98,7 +98,7 @@ def application(console: Console) -> "Guard":
     ]
     handlers = {404: _none, 405: _none, 500: _broken}
     app = Starlette(routes=routes, lifespan=lambda _: console.living(), exception_handlers=handlers)
-    return Guard(app, Hosts(console.config))
+    return Guard(app, console.hosts)
 
 
 async def _home(console: Console, request: Request) -> Response:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from daybook.console.brokers import Broker
 from daybook.console.console_config import ConsoleConfig
+from daybook.console.hosts import Hosts
 from daybook.console.jobs.long_jobs import LongJobs
 from daybook.console.jobs.pool import Pool
 from daybook.console.samples import CONSUMER_COUNTERS, QUEUE_COUNTERS, Rates, Samples
@@ -29,6 +30,7 @@ class Console:
 
     def __init__(self, config: ConsoleConfig) -> None:
         self.config: Final = config
+        self.hosts: Final = Hosts(config)
         self.brokers: Final = {place.name: Broker(place) for place in config.places}
         self.sessions: Final = Sessions(time.monotonic)
         self.pool: Final = Pool()

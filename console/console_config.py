@@ -26,11 +26,12 @@ import msgspec
 from daybook.client.control import ControlError
 from daybook.client.remote import remote_at
 from daybook.errors import DaybookError
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.config_keys.kinds import Invalid
 from daybook.server.config_keys.options import CONSOLE_LISTEN
 from daybook.server.config_keys.toml_source import TomlError, read_toml
 from daybook.server.configuration.console_section import check_docs, host_and_port
-from daybook.server.network.layers.certificates import TlsError, check_pair
+from daybook.server.network.layers.certificates import Identity, TlsError, of_console
 
 SERVER_KEYS: Final = ("listen", "certificate", "private-key", "names", "docs")
 BROKER_KEYS: Final = (
@@ -85,6 +86,13 @@ class ConsoleConfig(msgspec.Struct, frozen=True):
     def is_secure(self) -> bool:
         """Whether it speaks TLS."""
         return self.certificate is not None
+
+    @property
+    def tls(self) -> AcceptorConfig | None:
+        """Its TLS, as that of an acceptor; None without."""
+        if self.certificate is None or self.private_key is None:
+            return None
+        return of_console(self.certificate, self.private_key)
 
     @property
     def url(self) -> str:
@@ -237,7 +245,7 @@ def _made(
         host, port = host_and_port(listen, has_files=has_files)
         check_docs(docs)
         if certificate is not None and private_key is not None:
-            check_pair(certificate, private_key)
+            Identity(of_console(certificate, private_key))
     except (Invalid, TlsError) as error:
         raise ConsoleError(str(error)) from error
     return ConsoleConfig(tuple(places), host, port, certificate, private_key, names, docs)

@@ -26,10 +26,17 @@ class Hosts:
     the host that it listens at."""
 
     def __init__(self, config: ConsoleConfig) -> None:
+        self._config: Final = config
+        self._names: frozenset[str] = frozenset()
+        self.read_certificate()
+
+    def read_certificate(self) -> None:
+        """Learn the names of the certificate, which may be a renewed one."""
+        config = self._config
         names = [LOCAL, socket.gethostname(), config.host, *config.names]
         if config.certificate is not None:
             names += names_of(config.certificate)
-        self._names: Final = frozenset(map(_plain, names))
+        self._names = frozenset(map(_plain, names))
 
     def knows(self, header: str) -> bool:
         """Whether the value of a header Host names this console."""

@@ -1,97 +1,42 @@
-"""Serves a console: the socket, the connections of browsers, and the end.
+"""Serves a console: the socket, its certificate, and the end.
 
-Fault model: a browser may connect and say nothing, send a request byte by byte, or not read its
-answer. Such a connection is closed after PATIENCE_SECONDS without progress, or when there are too
-many and it serves nothing, so strangers hold a bounded number of them for a bounded time. The
-broker that started the console may end at any moment: the console ends then, too.
+Fault model: the broker that started the console may end at any moment: the console ends then, too.
+A renewed certificate may be unusable: the former one stays in use.
 """
 
 import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daybook.console.app import application
+from daybook.console.connections import CONNECTIONS_MAX, PATIENCE_SECONDS, Connection, Entrance
 from daybook.console.console import Console
 from daybook.console.console_config import ConsoleConfig, ConsoleError
+from daybook.server.network.layers.certificates import Identity, TlsError
 from daybook.server.process.descriptors import raise_limit
 
-CONNECTIONS_MAX: Final = 1_000
-"""Of more, those that serve nothing are closed, the oldest first."""
 REFUSED_FROM: Final = 2 * CONNECTIONS_MAX
 """With so many that all serve something, browsers are told to come again later."""
 REQUEST_BYTES_MAX: Final = 32 * 1024
 """The longest line and headers of a request."""
-PATIENCE_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 3
-BACKLOG: Final = 128
+BACKLOG: Final = 1_024
 NICE: Final = 5
 """How much a console that a broker started stands back where processors are short."""
 FIRST_TO_GO: Final = 500
 """Where memory is short, the kernel ends such a console before its broker (oom_score_adj)."""
+STANDARD_INPUT: Final = 0
 
-
-class Connection(H11Protocol):
-    """A connection of a browser that is closed when it makes no progress."""
-
-    _progress: tuple[int, int] = (0, 0)
-    _served = 0
-    _watch: asyncio.TimerHandle | None = None
-    _open: ClassVar[dict["Connection", None]] = {}
-    """All that are open, the oldest first."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to watch."""
-        super().connection_made(transport)
-        self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
-        self._open[self] = None
-        if len(self._open) > CONNECTIONS_MAX:
-            self._make_room()
-
-    def _make_room(self) -> None:
-        """Close the oldest connection that serves nothing."""
-        for each in self._open:
-            if not each.is_serving:
-                del self._open[each]
-                each.transport.abort()
-                return
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop watching."""
-        if self._watch is not None:
-            self._watch.cancel()
-        self._open.pop(self, None)
-        super().connection_lost(exc)
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether a request came of which the answer is not complete."""
-        cycle: Any = self.cycle
-        return cycle is not None and not cycle.response_complete
-
-    def on_response_complete(self) -> None:
-        """Count what was served."""
-        self._served += 1
-        super().on_response_complete()
-
-    def _look(self) -> None:
-        """Close the connection if nothing was served and nothing left since the last time."""
-        unsent = self.transport.get_write_buffer_size()
-        now = self._served, unsent
-        is_stuck = now == self._progress and (unsent > 0 if self.is_serving else True)
-        if is_stuck:
-            self.transport.abort()
-            return
-        self._progress = now
-        self._watch = self.loop.call_later(PATIENCE_SECONDS, self._look)
+log = logging.getLogger("daybook.console")
 
 
 def stand_back() -> None:
@@ -114,6 +59,8 @@ def serve(
     # It warns of each request that is none, and strangers may send many.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     raise_limit()
+    log.setLevel(logging.INFO)
+    identity = _identity(config)
     console = Console(config)
     console.pool.prepare()
     listener = _listener(config)
@@ -126,31 +73,78 @@ def serve(
             access_log=False, server_header=False, proxy_headers=False,
             limit_concurrency=REFUSED_FROM, timeout_keep_alive=int(PATIENCE_SECONDS),
             timeout_graceful_shutdown=STOP_SECONDS, h11_max_incomplete_event_size=REQUEST_BYTES_MAX,
-            ssl_certfile=config.certificate, ssl_keyfile=config.private_key,
         ),
         lambda: on_ready(url, console),
         ends_with,
+        console,
+        identity,
     )  # fmt: skip
     server.run(sockets=[listener])
 
 
+def _identity(config: ConsoleConfig) -> Identity | None:
+    """Return the certificate of a console, None without TLS. Raises ConsoleError."""
+    try:
+        return Identity(config.tls) if config.tls is not None else None
+    except TlsError as error:
+        raise ConsoleError(str(error)) from error
+
+
 class _Server(uvicorn.Server):
-    """Says when it serves, and ends with its owner."""
+    """Says when it serves, reads a renewed certificate, and ends with its owner."""
 
     def __init__(
-        self, config: uvicorn.Config, on_ready: Callable[[], None], ends_with: int | None
-    ) -> None:
+        self, config: uvicorn.Config, on_ready: Callable[[], None], ends_with: int | None,
+        console: Console, identity: Identity | None,
+    ) -> None:  # fmt: skip
         super().__init__(config)
         self._on_ready: Final = on_ready
         self._ends_with: Final = ends_with
+        self._console: Final = console
+        self._identity = identity
+        self._has_terminal: Final = os.isatty(STANDARD_INPUT)
+        self._entrances: Final[list[Entrance]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve."""
-        await super().startup(sockets)
+        # It would accept by itself those that it gets.
+        await super().startup([])
+        if self.should_exit:
+            return
+        loop = asyncio.get_running_loop()
+        context = self._identity.context if self._identity is not None else None
+        self._entrances.extend(Entrance(each, self._connection, context) for each in sockets or [])
+        self.servers.extend(self._entrances)  # type: ignore[arg-type]
+        if self._identity is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+            # A broker blocks it, for a thread of its own, and so in a console that it starts.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         if self._ends_with is not None:
-            asyncio.get_running_loop().add_reader(self._ends_with, self._look_at_owner)
-        if not self.should_exit:
-            self._on_ready()
+            loop.add_reader(self._ends_with, self._look_at_owner)
+        self._on_ready()
+
+    def _connection(self) -> Connection:
+        return Connection(self.config, self.server_state, self.lifespan.state)
+
+    def _hung_up(self) -> None:
+        """Read the certificate again, for new connections; end if SIGHUP says that the terminal of
+        the console is gone."""
+        if self._has_terminal and not os.isatty(STANDARD_INPUT):
+            self.should_exit = True
+            return
+        files = self._console.config.tls
+        assert files is not None
+        assert self._identity is not None
+        try:
+            renewed = self._identity.renewed(files)
+        except TlsError as error:
+            log.error("the certificate was not reloaded, the former one stays in use: %s", error)
+            return
+        self._identity = renewed
+        for each in self._entrances:
+            each.context = renewed.context
+        self._console.hosts.read_certificate()
+        log.info("the certificate was read again")
 
     def _look_at_owner(self) -> None:
         """End when the owner, who says nothing, has ended."""

@@ -76,7 +76,7 @@ class Acceptor:
         self.error_frames: Final = ErrorFrames(config.name, ending)
         self.layer_errors: Final = ErrorFrames(config.name, LAYER_FAILED, by_reason=True)
         self._warn_at = 0.0
-        self.identity = self._identify(config) if config.tls else None
+        self.identity = Identity(config) if config.tls else None
         self.client_names = _names(config)
         self.websocket = _websocket(config)
         # Oldest first.
@@ -227,10 +227,9 @@ class Acceptor:
         self.websocket = _websocket(config)
         if self.identity is None:
             return
+        self._warn_at = 0.0
         try:
-            renewed = self._identify(config)
-            if not self.identity.is_expired:
-                renewed.check_dates(config.certificate)
+            renewed = self.identity.renewed(config)
         except TlsError as error:
             log.error(
                 "the certificate was not reloaded, the former one stays in use",
@@ -238,10 +237,6 @@ class Acceptor:
             )  # fmt: skip
             return
         self.identity, self.client_names = renewed, _names(config)
-
-    def _identify(self, config: AcceptorConfig) -> Identity:
-        self._warn_at = 0.0
-        return Identity(config)
 
     def refusal(self, host: str) -> str:
         """Return why no more connections are accepted now; "" if they are.

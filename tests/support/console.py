@@ -7,6 +7,7 @@ import http.client
 import os
 import re
 import signal
+import ssl
 import subprocess
 from html import unescape
 from html.parser import HTMLParser
@@ -141,19 +142,27 @@ class Form(HTMLParser):
 class Browser:
     """Follows links and sends forms, as a person without scripts does."""
 
-    def __init__(self, console: ConsoleProcess) -> None:
+    def __init__(self, console: ConsoleProcess, trusting: ssl.SSLContext | None = None) -> None:
+        """`trusting` has the authorities that are trusted where the console speaks TLS."""
         self.url: Final = console.url
+        self._trusting: Final = trusting
         self._place: Final = urlsplit(console.url)
         self.cookies: dict[str, str] = {}
         self.path = ""
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._place.hostname or "", self._place.port
+        if self._trusting is None:
+            return http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
+        return http.client.HTTPSConnection(
+            host, port, timeout=ANSWER_SECONDS, context=self._trusting
+        )
 
     def ask(
         self, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None
     ) -> Shown:
         """Send one request, and keep the cookies of the answer."""
-        connection = http.client.HTTPConnection(
-            self._place.hostname or "", self._place.port, timeout=ANSWER_SECONDS
-        )
+        connection = self._connect()
         sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         if body is not None:
             sent["Content-Type"] = "application/x-www-form-urlencoded"

@@ -2,8 +2,8 @@
 
 Modules:
 
-- `certificates`: The certificate of an acceptor, a connector or a node of a cluster, and what its
-  peers must show: files in, a TLS context out.
+- `certificates`: The certificate of an acceptor, a console, a connector or a node of a cluster, and
+  what its peers must show: files in, a TLS context out.
 - `client_names`: The holder, and the login, of a certificate that a client has shown.
 - `der`: Reading certificates in DER: the elements of ASN.1, and the holder of a certificate.
 - `handshakes`: The handshakes of TLS, a few in each turn of the event loop.

@@ -1,5 +1,5 @@
-"""The certificate of an acceptor, a connector or a node of a cluster, and what its peers must
-show: files in, a TLS context out.
+"""The certificate of an acceptor, a console, a connector or a node of a cluster, and what its peers
+must show: files in, a TLS context out.
 
 Everything is read and checked before the new context replaces the old one, so that a bad
 certificate never ends what works. Fault model: files may be missing, unreadable, damaged, mixed up,
@@ -86,6 +86,14 @@ class Identity:
         """Return what an operator should know, in sentences."""
         return _warnings(self._key, self.expires)
 
+    def renewed(self, config: AcceptorConfig) -> "Identity":
+        """Read the files again. Raises TlsError if the new certificate cannot be used, or is not
+        valid now while this one is."""
+        new = Identity(config)
+        if not self.is_expired:
+            new.check_dates(config.certificate)
+        return new
+
     def check_dates(self, certificate: str) -> None:
         """Raise TlsError if the certificate is not valid now."""
         if self.is_expired:
@@ -117,15 +125,16 @@ def check(config: Config) -> None:
             raise TlsError(f"replication: {error}") from None
     if config.console.listen and config.console.certificate:
         try:
-            check_pair(Path(config.console.certificate), Path(config.console.private_key))
+            Identity(of_console(config.console.certificate, config.console.private_key))
         except TlsError as error:
             raise TlsError(f"console: {error}") from None
 
 
-def check_pair(certificate: Path, key: Path) -> None:
-    """Read the files of a console. Raises TlsError."""
-    validity(_read(certificate, "certificate"), str(certificate))
-    _load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
+def of_console(certificate: str | Path, key: str | Path) -> AcceptorConfig:
+    """Return the TLS of a console: that of an acceptor with these files and no other option."""
+    return AcceptorConfig(
+        "console", "", 0, 0, 0, {}, tls=True, certificate=str(certificate), key=str(key)
+    )
 
 
 def client_context(config: ConnectorConfig) -> ssl.SSLContext:

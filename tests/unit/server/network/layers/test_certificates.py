@@ -1,5 +1,6 @@
 """Files of certificates: reading them, and reports about bad ones."""
 
+import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.config import load
 from daybook.server.network.layers import certificates
-from daybook.server.network.layers.certificates import Identity, TlsError, validity
+from daybook.server.network.layers.certificates import Identity, TlsError, of_console, validity
 from tests.support.brokers.certificates import Authority
 
 
@@ -41,6 +42,30 @@ def test_a_certificate_says_who_it_is_for(authority: Authority) -> None:
     assert holder.subject.startswith("CN=Jo\u00e9,")
     assert "O=trustme" in holder.issuer
     assert holder.names == ("localhost", "127.0.0.1", "::1", "joe@example.org")
+
+
+def test_a_console_has_the_tls_of_an_acceptor(authority: Authority) -> None:
+    file = authority.issue("localhost")
+    of_acceptor = Identity(config(file)).context
+    context = Identity(of_console(file, file)).context
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert (context.options, context.minimum_version, context.num_tickets) == (
+        of_acceptor.options, of_acceptor.minimum_version, of_acceptor.num_tickets,
+    )  # fmt: skip
+    assert context.get_ciphers() == of_acceptor.get_ciphers()
+
+
+def test_an_expired_certificate_replaces_none_that_is_valid(authority: Authority) -> None:
+    file = authority.issue("localhost")
+    valid = Identity(config(file))
+    authority.issue("localhost", expired=True)
+    with pytest.raises(TlsError, match="renew it"):
+        valid.renewed(config(file))
+    expired = Identity(config(file))
+    assert expired.renewed(config(file)).is_expired
+    authority.issue("localhost")
+    assert not expired.renewed(config(file)).is_expired
 
 
 def test_it_expires_soon(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
