@@ -326,8 +326,11 @@ class Service:
         """Start, restart or end the console, as configured."""
         section = self.config.console
         command = command_of(section, self.config.broker.data_directory)
-        # A console over TLS is restarted, to read the certificate again.
-        if command == self._console.command and not section.certificate:
+        self.premises.read_console(section)
+        is_same = command == self._console.command
+        # At SIGHUP a console over TLS reads its certificate again; one that does not serve yet is
+        # started again.
+        if is_same and (not section.certificate or self._console.hang_up()):
             return
         self._supervisor.end(CONSOLE)
         self._console.command = command

@@ -97,6 +97,7 @@ def _with_dates(row: Answer) -> Answer:
 class Acceptors(Reading, frozen=True, tag="acceptors"):
     """List the acceptors, where the broker listens, with their certificates.
 
+    The certificate of the console that the broker starts is the row [console].
     `daybook health` warns of a certificate that expires within two weeks.
     """
 

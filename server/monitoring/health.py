@@ -24,6 +24,9 @@ BEHIND_SHARE: Final = 0.5
 ASIDE: Final = frozenset({"console"})
 """Work beside that of the broker: it serves its clients as well without, so trouble is a warning.
 The names are kinds, too."""
+CONSOLE_NAME: Final = "[console]"
+"""Stands for the console among the names of acceptors with certificates, as its section is
+named."""
 NAMED_MAX: Final = 5
 """How many paused queues, or connectors, a sentence names."""
 
@@ -174,11 +177,12 @@ def _failing(name: str, trouble: str) -> Problem:
 def _expiring(*, acceptor: str, days_left: int, expires: int) -> str:
     """Describe a certificate that expires soon, or has expired."""
     day = f"{moment(expires * 1000)[:16]} UTC"
+    owner = "the console" if acceptor == CONSOLE_NAME else f"acceptor {acceptor}"
     if days_left < 0:
-        text = f"the certificate of acceptor {acceptor} expired on {day}"
+        text = f"the certificate of {owner} expired on {day}"
     else:
         left = counted(days_left, "day")
-        text = f"the certificate of acceptor {acceptor} expires on {day}, in {left}"
+        text = f"the certificate of {owner} expires on {day}, in {left}"
     return f"{text}; renew it, then send SIGHUP"
 
 

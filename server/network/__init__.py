@@ -9,7 +9,8 @@ Modules:
 - `admission`: Limits on connections: in total, for each address, and for connections without a
   login.
 - `broker_premises`: The parts of a running broker beside its state, for the lists of
-  administrators: virtual hosts, users, and its acceptors with their certificates.
+  administrators: virtual hosts, users, and its acceptors with their certificates, as well as that
+  of its console.
 - `connection_checks`: The checks between a new socket and the connection of a user.
 - `entrances`: Connects an acceptor to the hub, to onlookers, or to administrators.
 - `first_bytes`: Finds the protocol of a peer by its first bytes, where an acceptor speaks several.

@@ -70,6 +70,15 @@ class Companion:
         pid = self._process.pid if self._process is not None else None
         return {self.name: self._place, f"{self.name}_pid": pid}
 
+    def hang_up(self) -> bool:
+        """Send it SIGHUP if it is ready, so that it reads its files again; return whether it is."""
+        if self._process is None or not self._place:
+            return False
+        # Not to its own processes.
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGHUP)
+        return True
+
     def _start(self) -> "subprocess.Popen[bytes]":
         self._rest, self._last_words = b"", ""
         environment = {key: each for key, each in os.environ.items() if key not in SUPERVISOR}

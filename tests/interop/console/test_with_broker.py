@@ -1,5 +1,6 @@
 """The console that a broker starts: it lives as long as its broker, and dies alone."""
 
+import json
 import os
 import signal
 import socket
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from bench.brokers.ports import free_port
-from tests.interop.using import status
+from tests.interop.console.test_tls import NAMES, served_by
+from tests.interop.using import daybook, status
 from tests.support import nursery
+from tests.support.brokers.certificates import Authority
 from tests.support.console import Browser
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -99,6 +102,42 @@ def test_a_reload_starts_moves_and_ends_it(broker: BrokerProcess) -> None:
     broker.configure(section(0))
     broker.send_signal(signal.SIGHUP)
     told(broker)
+
+
+def test_it_reads_its_certificate_again_and_the_broker_knows_its_dates(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path / "certificates")
+    certificate = authority.issue(*NAMES)
+    config = (
+        f'[console]\nlisten = "https://127.0.0.1:0"\ncertificate = "{certificate}"\n'
+        f'private-key = "{certificate}"\n'
+    )
+    with BrokerProcess(tmp_path / "data", config=config) as broker:
+        broker.start()
+        known = wait_for(lambda: (now := status(broker)).get("console") and now, "the console")
+        url, first = known["console"], served_by(known["console"], authority)
+        row = json.loads(daybook(broker, "acceptor", "list", "--json"))[-1]
+        assert (row["acceptor"], row["tls"], row["connections"]) == ("[console]", True, None)
+        assert row["names"] == list(NAMES)
+        assert row["days_left"] > 14
+        assert "[console]" in daybook(broker, "acceptor", "list")
+        browser = Browser(Place(url), authority.trusting())  # type: ignore[arg-type]
+        browser.log_in("guest", "guest")
+        assert "[console]" in browser.get("/b/data/list/acceptors").words
+        authority.issue(*NAMES, "console.example")
+        broker.send_signal(signal.SIGHUP)
+        wait_for(lambda: served_by(url, authority) != first, "the renewed certificate")
+        assert status(broker)["console_pid"] == known["console_pid"]
+        assert "[console]" in browser.get("/b/data/list/acceptors").words, "the session stays"
+        assert "console.example" in daybook(broker, "acceptor", "list", "--json")
+        assert status(broker)["certificates_expiring"] == []
+        broker.stop()
+        authority.issue(*NAMES, expired=True)
+        broker.start()
+        (expiring,) = wait_for(lambda: status(broker)["certificates_expiring"], "the date")
+        assert expiring["acceptor"] == "[console]"
+        assert "the certificate of the console expired on 2001-01-10" in daybook(broker, "health")
 
 
 def test_a_console_that_cannot_listen_says_why(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from daybook.journal.writing.writer import SYNC_BOUNDS, SyncTimes, WriterStats
 from daybook.protocols.port import ACTIVE, FAILED, Histogram
 from daybook.server.monitoring import figures
 from daybook.server.monitoring.figures import FAMILIES, SLICE, AcceptorFigures, ConnectorFigures
-from daybook.server.monitoring.health import problems, why_unready
+from daybook.server.monitoring.health import CONSOLE_NAME, problems, why_unready
 from daybook.server.monitoring.status_view import LAGS_MAX, BrokerMonitoring, IndexLag, Phase
 from tests.unit.server.hub.test_hub import Bench
 from tests.unit.server.monitoring.test_cluster_health import a_leader
@@ -96,6 +96,8 @@ def test_a_certificate_that_expires_is_a_warning() -> None:
     )
     (problem,) = problems({"certificates_expiring": [row | {"days_left": -1}]})
     assert "acceptor tls expired on 2025-11-24 16:00 UTC; renew it" in problem.text
+    (problem,) = problems({"certificates_expiring": [row | {"acceptor": CONSOLE_NAME}]})
+    assert problem.text.startswith("the certificate of the console expires on 2025-11-24 16:00")
 
 
 def test_every_family_is_told_of_a_broker_with_queues() -> None:

@@ -86,6 +86,34 @@ def test_it_ends_with_all_its_processes_whatever_it_does() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
+def test_it_is_hung_up_when_it_is_ready_and_not_its_processes() -> None:
+    script = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGHUP, lambda *_: print('ready again', flush=True))\n"
+        "child = os.fork()\n"
+        "if child: print('ready', child, flush=True)\n"
+        "else: signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "while True: time.sleep(0.01)"
+    )
+
+    async def scenario() -> None:
+        companion = made(script)
+        assert not companion.hang_up()
+        running = asyncio.ensure_future(companion.run())
+        while not companion.status()["console"]:
+            await asyncio.sleep(0.01)
+        child = int(companion.status()["console"])
+        assert companion.hang_up()
+        await until(companion, "again")
+        assert is_alive(child)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        assert not companion.hang_up()
+
+    asyncio.run(scenario())
+
+
 def test_the_next_one_begins_when_the_one_before_has_ended() -> None:
     async def scenario() -> None:
         companion = made("import time; print('ready here', flush=True); time.sleep(60)")
