@@ -18,6 +18,10 @@ _URL: Final = re.compile(r"(controls?)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s\[\]:/]
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 
 
+class TokenRefused(ControlError):
+    """The broker refused the token; the text says why."""
+
+
 class Remote(NamedTuple):
     """A broker elsewhere: where, whether by TLS, the token, and a file of certificates to trust."""
 
@@ -56,8 +60,8 @@ def remote(url: str, token_file: Path | None, ca_file: Path | None = None) -> Re
 def ask_remote(
     broker: Remote, request: dict[str, Any], timeout: float = TIMEOUT_SECONDS
 ) -> dict[str, Any]:
-    """Send a request and return the answer. Raises ControlError, and Unanswered if none
-    arrives within `timeout` seconds."""
+    """Send a request and return the answer. Raises ControlError, TokenRefused before the request
+    was sent, and Unanswered if no answer arrives within `timeout` seconds."""
     place = f"{broker.host}:{broker.port}"
     kind: type[ControlError] = ControlError
     try:
@@ -65,7 +69,7 @@ def ask_remote(
             socket.create_connection((broker.host, broker.port), timeout) as plain,
             _secured(plain, broker) as connection,
         ):
-            exchange(connection, [{"token": broker.token}])
+            _show(connection, broker.token)
             kind = Unanswered
             return exchange(connection, [request])
     except TimeoutError:
@@ -76,6 +80,13 @@ def ask_remote(
         raise ControlError(f"the server on {place} is not an acceptor for administration") from None
     except OSError as error:
         raise kind(f"the broker at {place} cannot be reached: {error}") from None
+
+
+def _show(connection: socket.socket, token: str) -> None:
+    try:
+        exchange(connection, [{"token": token}])
+    except ControlError as error:
+        raise TokenRefused(str(error), code=error.code) from None
 
 
 def _secured(plain: socket.socket, broker: Remote) -> socket.socket:

@@ -22,11 +22,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from daybook.client.control import ControlError, ask, connect
-from daybook.client.remote import ask_remote, remote_at
+from daybook.client.remote import TokenRefused, ask_remote, remote_at
 from daybook.client.standing_by import about_standby
 from daybook.console.console_config import Place
 from daybook.journal.confirmed import is_bounded
 from daybook.journal.data_directory import NODE_SOCKET
+from daybook.server.network.admission import network_of
+from daybook.server.users.failures import Failures
+from daybook.texts import counted
 
 Answer: TypeAlias = dict[str, Any]
 
@@ -37,6 +40,9 @@ KEPT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 10.0
 CHANGE_SECONDS: Final = 60.0
 CONNECT_SECONDS: Final = 2.0
+WRONG_DELAY_MAX_US: Final = 30_000_000
+"""The longest delay after wrong logins at a broker elsewhere. It is much longer than the delay
+there (`server.users.failures`), which is for all tokens of this console."""
 BUSY: Final = "too many requests wait for the broker; try again in a moment"
 
 
@@ -68,13 +74,18 @@ class NotRunning(ControlError):
 class Broker:
     """A broker that is shown. Used only in the thread of the event loop."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(
+        self, place: Place, clock: Callable[[], int] = lambda: time.monotonic_ns() // 1000
+    ) -> None:
+        """`clock` returns microseconds."""
         self.name: Final = place.name
         self.directory: Final[Path | None] = place.data
         self.proofs: Final = place.proofs
         self.url: Final = place.url
         self._ca_file: Final = place.trusted_certificates
         self._threads: Final = ThreadPoolExecutor(THREADS, f"ask-{place.name}")
+        self._failures: Final = Failures(WRONG_DELAY_MAX_US)
+        self._clock: Final = clock
         self.handed_over = ""
         self._waiting = 0
         self._kept: Final[OrderedDict[bytes, tuple[float, asyncio.Future[Answer]]]] = OrderedDict()
@@ -157,12 +168,35 @@ class Broker:
     async def log_in(self, login: str, passcode: str, peer: str) -> Identity:
         """Return who has a login. Raises ControlError, and NotRunning."""
         if self.url:
-            identity = Identity(login, peer, passcode)
-            await self._send(identity, {"do": "queues", "limit": 1}, READ_SECONDS)
-            return identity
+            return await self._log_in_elsewhere(Identity(login, peer, passcode))
         asked = {"do": "log-in", "login": login, "passcode": passcode, "peer": peer}
         user = (await self._send(Identity("", ""), asked, READ_SECONDS))["user"]
         return await self.identify(user, peer)
+
+    async def _log_in_elsewhere(self, identity: Identity) -> Identity:
+        """Return the identity if the broker takes its token. That broker knows no address but that
+        of this console, and would delay everybody here: so the console delays the address of a
+        browser with wrong logins, before it asks. Raises ControlError."""
+        address = network_of(identity.peer.rpartition(":")[0].strip("[]"))
+        now = self._clock()
+        left = self._failures.next_at(address) - now
+        if left > 0:
+            seconds = counted(-(-left // 1_000_000), "second")
+            raise ControlError(
+                f"too many logins from your address were wrong; try again in {seconds}"
+            )
+        # Counted before it is known, so that many at a time do not get around the delay.
+        self._failures.note_failure(address, now)
+        try:
+            await self._send(identity, {"do": "queues", "limit": 1}, READ_SECONDS)
+        except TokenRefused:
+            raise
+        except ControlError:
+            self._failures.take_back(address)
+            raise
+        self._failures.take_back(address)
+        self._failures.note_success(address)
+        return identity
 
     async def identify(self, user: str, peer: str) -> Identity:
         """Return what a user may see now. Raises ControlError, and NotRunning."""

@@ -2,7 +2,7 @@
 that `daybook console` printed for the operator.
 
 Must never know what a right is: the broker says whether a login is right, and slows down those who
-guess, by the address of the browser.
+guess, by the address of the browser; for a broker elsewhere `brokers` does that.
 """
 
 from starlette.requests import Request

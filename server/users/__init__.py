@@ -5,6 +5,7 @@ It must never know connections. Begin with `users`, then `logins`.
 Modules:
 
 - `denials`: Records refusals for want of a permission in the journal, within limits.
+- `failures`: Failed logins of each address, and how long its next login waits.
 - `login_refusals`: Records refused logins in the journal, with a limit on their number and content.
 - `logins`: Logins: accepted at once, queued for hashing the passcode, or refused.
 - `passcode_hashes`: Hashes of passcodes: Argon2 for new ones, and PBKDF2 as other brokers have made

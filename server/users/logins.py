@@ -6,8 +6,7 @@ hashing threads, in a queue for each peer address; the queues are served in turn
 login without a hash never waits for one with a hash; nothing is hashed for a peer that has
 disconnected; the queues are bounded, in total and for each address; equal logins are hashed once.
 
-After a few failures an address waits before its next hash or proof, each time longer, up to
-`DELAY_MAX_US`.
+After a few failures an address waits before its next hash or proof, each time longer (`failures`).
 Several clients may share an address, so this does not lock users out: a client that logged in
 before is still accepted at once, and the delay ends when the failures end. A failure is logged with
 the address in a form that a program (fail2ban) can match, and the peer gets the actual reason, not
@@ -26,20 +25,13 @@ import msgspec
 
 from daybook.server.process.logs import logger
 from daybook.server.process.tally import Tally
+from daybook.server.users.failures import ADDRESSES_MAX, Failures
 from daybook.server.users.passcode_hashes import CannotCheck
 from daybook.server.users.scram import Proof
 from daybook.server.users.users import GUEST, Users
 
 HASHERS: Final = 2
 """How many passcodes are hashed at once: a flood of logins must not overload the machine."""
-FREE_FAILURES: Final = 3
-"""The number of failures of an address without a delay."""
-DELAY_US: Final = 50_000
-DELAY_MAX_US: Final = 2_000_000
-FORGIVEN_US: Final = 60_000_000
-"""Failures of an address are forgotten after this time without a new one."""
-ADDRESSES_MAX: Final = 4096
-"""How many addresses with failures are remembered; the least recent one is forgotten."""
 LINES_PER_MINUTE: Final = 20
 """How many failures of an address are logged individually in a minute; the rest are counted."""
 
@@ -126,17 +118,6 @@ class _Waiting:
         return before - len(self.asked)
 
 
-class _Failures:
-    """The failures of an address: their number, the last one, and the time of the next hash."""
-
-    __slots__ = ("count", "last", "next_at")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.last = 0
-        self.next_at = 0
-
-
 class Logins:
     """The logins of a broker. Used only in the thread of the event loop; `executor` hashes."""
 
@@ -162,7 +143,7 @@ class Logins:
         self._total = 0
         self._purged = 0
         self._hashing: Final[dict[tuple[str, str, bytes], _Waiting]] = {}
-        self._failures: Final[OrderedDict[str, _Failures]] = OrderedDict()
+        self._failures: Final = Failures()
         self._tally: Final[Tally[str]] = Tally(ADDRESSES_MAX, first=LINES_PER_MINUTE)
         self._timer_at = 0
 
@@ -237,7 +218,7 @@ class Logins:
             request = LoginRequest("", "", False, peer, address)
             self._refuse(request, answer, "the token is wrong, or its user is disabled")
             return
-        self._note_success(address)
+        self._failures.note_success(address)
         answer(user, "")
 
     def _begin_proven(self, request: LoginRequest, answer: Answer) -> None:
@@ -325,9 +306,8 @@ class Logins:
             self._wake_at(min(self._time_of(one, now) for one in self._queues), now)
 
     def _time_of(self, address: str, now: int) -> int:
-        """Return when the next passcode of an address may be hashed."""
-        failures = self._failures.get(address)
-        return failures.next_at if failures is not None else now
+        """Return when the next passcode of an address may be hashed, not before now."""
+        return max(now, self._failures.next_at(address))
 
     def _wake_at(self, moment: int, now: int) -> None:
         if self._timer_at and self._timer_at <= moment:
@@ -381,9 +361,9 @@ class Logins:
     def _conclude(self, address: str, waiting: _Waiting, is_right: bool) -> None:
         """Answer all peers that wait for a result."""
         if is_right:
-            self._note_success(address)
+            self._failures.note_success(address)
         else:
-            self._note_failure(address)
+            self._failures.note_failure(address, self._clock())
         disabled = self._users.is_disabled(waiting.login)
         for request, answer in waiting.asked:
             if is_right and disabled:
@@ -394,10 +374,10 @@ class Logins:
                 why = self._users.why_not(request.login, request.is_loopback)
                 self._tell(request, answer, why)
 
-    # ---- failures
+    # ---- refusals
 
     def _refuse(self, request: LoginRequest, answer: Answer, why: str) -> None:
-        self._note_failure(request.address)
+        self._failures.note_failure(request.address, self._clock())
         self._tell(request, answer, why)
 
     def _tell(self, request: LoginRequest, answer: Answer, why: str) -> None:
@@ -422,22 +402,3 @@ class Logins:
                 why=why.replace(request.login, "...") if request.login and not known else why,
                 **logged,
             )
-
-    def _note_failure(self, address: str) -> None:
-        now = self._clock()
-        failures = self._failures.pop(address, None) or _Failures()
-        if now - failures.last >= FORGIVEN_US:
-            failures.count = 0
-        failures.count += 1
-        failures.last = now
-        beyond = failures.count - FREE_FAILURES
-        if beyond > 0:
-            failures.next_at = now + min(DELAY_US << min(beyond, 20), DELAY_MAX_US)
-        self._failures[address] = failures
-        if len(self._failures) > ADDRESSES_MAX:
-            self._failures.popitem(last=False)
-
-    def _note_success(self, address: str) -> None:
-        failures = self._failures.get(address)
-        if failures is not None:
-            failures.count //= 2

@@ -6,6 +6,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
     DaybookError                    errors
         ControlError                client.control
             Unanswered              client.control
+            TokenRefused            client.remote
             NotRunning              console.brokers
         ClientError                 client.endpoint
             AmqpClientError         client.amqp.failures

@@ -4,7 +4,10 @@ import re
 import signal
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,10 +15,11 @@ import msgspec
 import pytest
 
 from daybook.client.control import ControlError, ask
+from daybook.server.users.failures import FREE_FAILURES
 from tests.interop.console.test_pages import command_on
 from tests.interop.console.using import send
 from tests.interop.security.test_permissions import give_users
-from tests.interop.using import events
+from tests.interop.using import events, status
 from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
@@ -43,7 +47,7 @@ def test_a_stranger_sees_the_login_and_nothing_else(console: ConsoleProcess) -> 
     assert browser.post("/b/data/do/queue/purge", {"queue": "x"}).status == 303
 
 
-def test_a_wrong_login_is_refused_and_slowed_down(console: ConsoleProcess) -> None:
+def test_a_wrong_login_is_refused(console: ConsoleProcess) -> None:
     browser = Browser(console)
     for login, passcode in (("ada", "wrong"), ("nobody", "x"), ("guest", "guest")):
         shown = browser.log_in(login, passcode)
@@ -51,6 +55,35 @@ def test_a_wrong_login_is_refused_and_slowed_down(console: ConsoleProcess) -> No
         assert shown.error
         assert not browser.cookies
     assert "a login and a passcode are needed" in browser.log_in("ada", "").error
+
+
+def test_wrong_logins_are_slowed_down_for_their_address_alone(
+    tmp_path: Path, cleaned: ExitStack
+) -> None:
+    broker = cleaned.enter_context(BrokerProcess(tmp_path / "data"))
+    give_users(broker, {"ada": ()})
+    broker.start()
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser = Browser(console)
+    guess = partial(browser.log_in, "ada", "wrong")
+    threads = cleaned.enter_context(ThreadPoolExecutor(1))
+    others = count(1)
+
+    def others_are_first() -> bool:
+        """Return whether three logins from elsewhere are answered while one guess waits."""
+        waiting = threads.submit(guess)
+        wait_for(lambda: status(broker)["logins_waiting"] or waiting.done(), "a guess that waits")
+        for _ in range(3):
+            asked = {"do": "log-in", "login": "ada", "passcode": "wrong"}
+            with pytest.raises(ControlError):
+                ask(broker.data, asked | {"peer": f"192.0.2.{next(others)}:1"})
+        is_first = not waiting.done()
+        assert waiting.result().status == 403
+        return is_first
+
+    for _ in range(FREE_FAILURES):
+        assert guess().status == 403
+    wait_for(others_are_first, "a delay")
 
 
 def test_a_login_leads_back_to_the_page_that_was_asked_for(console: ConsoleProcess) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from daybook.server.process import logs
+from daybook.server.users.failures import DELAY_MAX_US, FREE_FAILURES
 from daybook.server.users.logins import (
     BUSY,
-    DELAY_MAX_US,
     ENABLE,
-    FREE_FAILURES,
     HostRequest,
     Limits,
     LoginRequest,
