@@ -31,6 +31,7 @@ from daybook.tools.terminal.version_option import version_option
 TRAILS_MAX: Final = 10
 SHA256_DIGITS: Final = 64
 CATALOG_PROCESSES_MAX: Final = 64
+MARKS_MOST: Final = 10_000
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 PLACES: Final = {
     "anchor": "daybook.tools.history.signing:anchor_command",
@@ -207,6 +208,33 @@ def diff_command(
     from daybook.tools.history import diff  # noqa: PLC0415 (slow to import)
 
     diff.run(ctx, chosen(ctx, directory, data), first, second, flags)
+
+
+@cli.command("marks")
+@data_argument
+@data_option
+@click.option(
+    "--before", type=MOMENT, metavar="LSN|TIME",
+    help="Only marks before this event, or up to this time. Default: the newest marks.",
+)  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(1, MARKS_MOST), metavar="N",
+    help="Show the last N of them. Default: as many as a page of the console shows.",
+)  # fmt: skip
+@history_options
+@json_option
+@click.pass_context
+def marks_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """List the marks of the time line, by which a moment is found.
+
+    Starts and stops of the broker, crashes, settings, requests of administrators, and the
+    verifications, audits and drills of which a report is kept; the newest first.
+    """
+    from daybook.tools.history import marks  # noqa: PLC0415 (slow to import)
+
+    marks.run(ctx, chosen(ctx, directory, data), flags)
 
 
 @cli.command("growth")

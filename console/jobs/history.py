@@ -26,7 +26,7 @@ from daybook.history.differences import difference
 from daybook.history.event_finder import EventFinder
 from daybook.history.moments import NoSuchMoment, event_of, newest_lsn
 from daybook.history.reports.integrity import as_json, integrity_of
-from daybook.history.reports.marks import newest_marks
+from daybook.history.reports.marks import mark_after, mark_before, marks_before
 from daybook.history.reports.report_files import read
 from daybook.history.selection import (
     Question,
@@ -49,7 +49,6 @@ from daybook.server.process.slices import at_once
 
 EVENTS_MAX: Final = 500
 """How many events a page shows at most."""
-MARKS_MAX: Final = 200
 STORIES_MAX: Final = 20
 """How many families of messages a page shows; the command line has an option."""
 STEPS_MAX: Final = 2_000
@@ -137,14 +136,15 @@ def _step(step: trail.Step) -> dict[str, Any]:
     }
 
 
-def span(directory: str) -> dict[str, Any]:
-    """Return the first and the last event of a journal with their times, and the newest marks."""
+def span(directory: str, before: int = 0) -> dict[str, Any]:
+    """Return the first and the last event of a journal with their times, and the marks before an
+    event, the newest ones without it."""
     with _reading(directory) as (path, finder):
         first, last = first_lsn_of(finder.disk), newest_lsn(finder)
         return {
             "first": _moment(path, finder, first) if last else None,
             "last": _moment(path, finder, last) if last else None,
-            "marks": [msgspec.to_builtins(each) for each in newest_marks(finder, path, MARKS_MAX)],
+            **msgspec.to_builtins(marks_before(finder, path, before=before)),
         }
 
 
@@ -168,9 +168,15 @@ def moment_of(directory: str, lsn: int = 0, time: int | None = None) -> dict[str
 
 
 def beside(directory: str, lsn: int) -> dict[str, int | None]:
-    """Return the events before and after one, without those that are `Skipped`."""
+    """Return the events before and after one, without those that are `Skipped`, and the marks
+    before and after it."""
     with _reading(directory) as (_, finder):
-        return {"before": event_before(finder, lsn), "after": event_after(finder, lsn)}
+        return {
+            "before": event_before(finder, lsn),
+            "after": event_after(finder, lsn),
+            "mark_before": mark_before(finder, lsn),
+            "mark_after": mark_after(finder, lsn),
+        }
 
 
 def events(

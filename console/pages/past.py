@@ -23,22 +23,23 @@ async def past(visit: Visit) -> Response:
 
 
 async def _shown(visit: Visit, wrong: str = "") -> Response:
-    """Return the page; `wrong` is the mistake in what was typed into it."""
-    span = await visit.history("span")
+    """Return the page, with the newest marks or those before an event; `wrong` is the mistake in
+    what was typed into it."""
+    end = visit.number("marks")
+    span = await visit.history("span", before=end)
     moment = None
     if visit.at:
         moment = await visit.history("moment", lsn=visit.at)
         visit.shown_lsn = moment["lsn"]
     at = moment or span["last"]
     beside = await visit.history("beside", lsn=at["lsn"]) if at else None
-    marks = [each for each in span["marks"] if each["lsn"]]
+    data = ("--data", str(visit.broker.directory))
     return visit.page(
-        "past.html", title="Time machine", span=span, moment=moment, wrong=wrong,
+        "past.html", title="Time machine", span=span, moment=moment, wrong=wrong, end=end,
         code=BAD_REQUEST if wrong else 200, typed=visit.query if wrong else {},
         slider=slider_of(span, at["time"]) if at else None, beside=beside,
-        mark_before=next((each for each in marks if at and each["lsn"] < at["lsn"]), None),
-        mark_after=next((each for each in reversed(marks) if at and each["lsn"] > at["lsn"]), None),
-        command=visit.inspect("--at", str(visit.at or span["last"]["lsn"] if span["last"] else 1)),
+        command=visit.journal("marks", *data, *(("--before", str(end)) if end else ())),
+        also=[visit.inspect("--at", str(at["lsn"]))] if at else [],
     )  # fmt: skip
 
 

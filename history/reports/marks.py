@@ -4,7 +4,7 @@ administrators, and the verifications, audits and drills of which a report is ke
 Must never know how a time line is shown.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -25,9 +25,17 @@ from daybook.history.names import Names
 from daybook.history.reports.report_files import listed
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search
+from daybook.history.selection import LAST_GROWTH
+from daybook.journal.segments.segment import first_lsn_of
 
+MARKS_MAX: Final = 200
+"""How many marks are shown at a time, unless another number is asked for."""
 EVENTS_OF_ONE: Final = 100
 """So many times as many events as marks are read, because equal requests are one mark."""
+NEAR: Final = 1000
+"""How many events are searched first for the mark before one."""
+EQUAL_MAX: Final = 20_000
+"""So many equal requests are passed over on the way to the next mark."""
 CRASHED: Final = "the broker before did not stop: it was killed, or the machine failed"
 
 
@@ -45,6 +53,15 @@ class Mark(msgspec.Struct, frozen=True):
     begun: int = 0
 
 
+class Marks(msgspec.Struct, frozen=True):
+    """Some marks, the newest first. Those before them end before the event `older`, 0 if there are
+    none; those that follow them end before the event `newer`, 0 if these are the newest of all."""
+
+    marks: list[Mark]
+    older: int = 0
+    newer: int = 0
+
+
 class _Run(NamedTuple):
     """Equal requests that follow each other, or another event by itself."""
 
@@ -53,12 +70,16 @@ class _Run(NamedTuple):
     number: int
 
 
-def newest_marks(finder: EventFinder, directory: Path, most: int) -> list[Mark]:
-    """Return the marks of a data directory, the newest first: of events the newest `most`, and of
-    reports those of the same time. Raises JournalError and OSError."""
-    found = list(islice(finder.find_back(Search(Clause(MARKING))), most * EVENTS_OF_ONE))
-    runs = _runs(found)
-    is_cut = len(runs) > most or len(found) == most * EVENTS_OF_ONE
+def marks_before(
+    finder: EventFinder, directory: Path, most: int = MARKS_MAX, before: int = 0
+) -> Marks:
+    """Return the marks of a data directory before an event, the newest ones without it: of events
+    the last `most`, and of reports those of the same time. Raises JournalError and OSError."""
+    limit = most * EVENTS_OF_ONE
+    search = Search(Clause(MARKING), to_lsn=before - 1 if before else None)
+    found = list(islice(finder.find_back(search), limit + 1))
+    runs = _runs(found[:limit])
+    older = runs[min(most, len(runs)) - 1].first.lsn if len(runs) > most or found[limit:] else 0
     runs = runs[:most]
     crashed = _after_a_crash(finder, [each.last for each in runs])
     former = Former(finder, directory)
@@ -66,10 +87,70 @@ def newest_marks(finder: EventFinder, directory: Path, most: int) -> list[Mark]:
         _of_events(each, former.before(each.last), is_crash=each.last.lsn in crashed)
         for each in reversed(runs)
     ]
-    marks.reverse()
-    first = marks[-1].time if is_cut else 0
-    marks += [each for each in _of_reports(directory) if each.time >= first]
-    return sorted(marks, key=lambda each: each.time, reverse=True)
+    begin = marks[0].begun if older else 0
+    end = _time_from(finder, before) if before else None
+    marks += [
+        each
+        for each in _of_reports(directory)
+        if each.time >= begin and (end is None or each.time < end)
+    ]
+    marks.sort(key=lambda each: (each.time, each.lsn), reverse=True)
+    return Marks(marks, older, _end_of_newer(finder, before, most) if before else 0)
+
+
+def _time_from(finder: EventFinder, lsn: int) -> int | None:
+    """Return the time of an event, or of the next one that there is; None behind the last one."""
+    found = next(finder.find(Search(Clause(), from_lsn=lsn)), None)
+    return found.row[TIME] if found is not None else None
+
+
+def _end_of_newer(finder: EventFinder, begin: int, most: int) -> int:
+    """Return the event before which the next `most` marks end, which begin with an event; 0 if
+    they are the newest."""
+    limit, runs = most * EVENTS_OF_ONE, 0
+    last: Event | None = None
+    for number, event in enumerate(finder.find(Search(Clause(MARKING), from_lsn=begin))):
+        if last is None or not is_equal_request(last, event):
+            runs += 1
+        if runs > most or number == limit:
+            return event.lsn
+        last = event
+    return 0
+
+
+def mark_before(finder: EventFinder, lsn: int) -> int:
+    """Return the event of the last mark before an event, 0 if there is none. Raises
+    JournalError."""
+    newer: Event | None = None
+    for event in islice(_marking_back(finder, lsn), EQUAL_MAX):
+        is_new = newer is None or not is_equal_request(newer, event)
+        if is_new and event.lsn < lsn:
+            return event.lsn
+        newer = event
+    return 0
+
+
+def _marking_back(finder: EventFinder, lsn: int) -> Iterator[Event]:
+    """Yield the events that are marks, from one back. The next mark is often near, so spans of
+    events are searched that begin small and grow."""
+    first = first_lsn_of(finder.disk)
+    end, span = lsn, NEAR
+    while end >= first:
+        begin = max(first, end - span + 1)
+        search = Search(Clause(MARKING), from_lsn=begin, to_lsn=end)
+        yield from reversed(list(finder.find(search)))
+        end, span = begin - 1, span * LAST_GROWTH
+
+
+def mark_after(finder: EventFinder, lsn: int) -> int:
+    """Return the event of the next mark after an event, 0 if there is none: of equal requests the
+    last. Raises JournalError."""
+    found: Event | None = None
+    for event in islice(finder.find(Search(Clause(MARKING), from_lsn=lsn + 1)), EQUAL_MAX):
+        if found is not None and not is_equal_request(found, event):
+            break
+        found = event
+    return found.lsn if found is not None else 0
 
 
 def _after_a_crash(finder: EventFinder, marks: Sequence[Event]) -> set[int]:

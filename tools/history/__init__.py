@@ -17,6 +17,7 @@ Modules:
   to all queues and left them.
 - `inspect`: Running `journal inspect`: prints the events of a journal as a story, as far as they
   are durable.
+- `marks`: Running `journal marks`: the marks of the time line, some at a time.
 - `past_states`: Moments that commands ask for: which event one is, and the state of the broker
   after it.
 - `replay`: Running `journal replay`: chooses messages of history, counts them, and sends them (ADR

@@ -1,6 +1,7 @@
 """The marks of a time line: events, crashes, which journal nothing, and kept reports."""
 
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,21 +9,37 @@ import pytest
 from daybook.engine import commands as c
 from daybook.history.changes import changes
 from daybook.history.event_finder import EventFinder
-from daybook.history.reports.marks import CRASHED, Mark, newest_marks
+from daybook.history.reports.marks import (
+    CRASHED,
+    Mark,
+    Marks,
+    mark_after,
+    mark_before,
+    marks_before,
+)
 from daybook.history.reports.report import DRILL, Report
 from daybook.history.reports.report_files import keep
 from daybook.journal.data_directory import JOURNAL, LOCK
 from daybook.journal.disk import RealDisk
 from tests.support.histories import write_history
-from tests.support.world import World
+from tests.support.world import SECOND, World
+
+
+def shown(data: Path, most: int = 100, before: int = 0) -> Marks:
+    with closing(EventFinder(RealDisk(data / JOURNAL), data)) as finder:
+        return marks_before(finder, data, most, before)
 
 
 def marks_of(data: Path, most: int = 100) -> list[Mark]:
-    finder = EventFinder(RealDisk(data / JOURNAL), data)
-    try:
-        return newest_marks(finder, data, most)
-    finally:
-        finder.close()
+    return shown(data, most).marks
+
+
+def pages_of(data: Path, most: int) -> list[Marks]:
+    """Return all marks, so many at a time, the newest first."""
+    pages = [shown(data, most)]
+    while pages[-1].older:
+        pages.append(shown(data, most, pages[-1].older))
+    return pages
 
 
 @pytest.fixture
@@ -36,6 +53,7 @@ def data(tmp_path: Path) -> Path:
         c.SetSettings("orders", {"redelivery-delay": 6}),
     ):  # fmt: skip
         world.ok(command)
+        world.now += SECOND
     return write_history(tmp_path / "data", world.journal)
 
 
@@ -75,6 +93,38 @@ def test_reports_stand_where_their_time_is(data: Path) -> None:
     assert all(each.text != "drill of 1" for each in marks_of(data, 2)), "older than the marks"
 
 
+def test_all_marks_are_found_some_at_a_time(data: Path) -> None:
+    (data / LOCK).touch()
+    every = marks_of(data)
+    times = [each.time for each in every]
+    for begun in (1, times[-1] + 1, times[2], times[0] + 1):
+        report = Report(DRILL, begun, begun + 5, "ada", "daybook drill", True, f"drill of {begun}")
+        assert keep(data, report).name
+    whole = marks_of(data)
+    assert len(whole) == len(every) + 4
+    for most in range(1, len(every) + 1):
+        pages = pages_of(data, most)
+        assert [each for page in pages for each in page.marks] == whole
+        assert len(pages) == -(-len(every) // most)
+        assert pages[0].newer == 0
+        for newer, page in pairwise(pages):
+            again = shown(data, most, page.newer)
+            assert again.marks == newer.marks, "the way back"
+
+
+def test_marks_before_the_first_event_are_none(data: Path) -> None:
+    assert shown(data, before=1) == Marks([], 0, 0)
+
+
+def test_the_marks_beside_an_event_are_found(data: Path) -> None:
+    every = [each.lsn for each in reversed(marks_of(data))]
+    with closing(EventFinder(RealDisk(data / JOURNAL), data)) as finder:
+        for lsn in range(1, every[-1] + 2):
+            before, after = mark_before(finder, lsn), mark_after(finder, lsn)
+            assert before == max((each for each in every if each < lsn), default=0)
+            assert after == min((each for each in every if each > lsn), default=0)
+
+
 def test_equal_requests_that_follow_each_other_are_one_mark(tmp_path: Path) -> None:
     world = World()
     begin = world.broker.lsn
@@ -97,7 +147,11 @@ def test_equal_requests_that_follow_each_other_are_one_mark(tmp_path: Path) -> N
     assert many.lsn == begin + 78
     assert many.begun
     assert [each.lsn for each in marks_of(data, 4)] == [each.lsn for each in marks_of(data)[:4]]
+    assert [each for page in pages_of(data, 1) for each in page.marks] == marks_of(data)
     with closing(EventFinder(RealDisk(data / JOURNAL), data)) as finder:
+        assert mark_before(finder, begin + 79) == begin + 78
+        assert mark_before(finder, begin + 78) == marks_of(data)[-1].lsn
+        assert mark_after(finder, begin) == begin + 78
         told = changes(data, finder, begin, begin + 82)
     rows = [(each["by"], each["count"], each["lsn"], each["last_lsn"]) for each in told["changes"]]
     assert rows == [
