@@ -12,6 +12,7 @@ from daybook.console.console_config import ConsoleError
 from daybook.console.rendering import query
 from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit, mistake, time_in
 from daybook.history.differences import KEYS
+from daybook.times import is_event
 
 STEPS: Final = 1000
 """How many places a slider has."""
@@ -52,18 +53,25 @@ async def go(visit: Visit) -> Response:
 
 
 async def _led(visit: Visit) -> Response:
-    lsn, text = visit.number("lsn"), visit.query.get("time", "")
-    place = visit.number("place")
-    arguments: dict[str, Any] = {"lsn": lsn}
-    if not lsn:
-        # A place on the slider is a millisecond, with all of its events.
-        arguments = {"time": place * 1000 + 999 if place else time_in(text)}
-    found = await visit.history("moment", **arguments)
+    found = await visit.history("moment", **_asked(visit))
     if visit.query.get("to") == "compare":
+        before = visit.number("before", visit.at)
         return RedirectResponse(
-            visit.url("compare") + query(before=visit.number("before"), after=found["lsn"]), 303
+            visit.url("compare") + query(before=before, after=found["lsn"]), 303
         )
     return RedirectResponse(visit.url("past") + query(at=found["lsn"]), 303)
+
+
+def _asked(visit: Visit) -> dict[str, Any]:
+    """Return the moment that was asked for, an event or a time; one field takes both. Raises
+    Refused."""
+    either = visit.query.get("moment", "").strip()
+    lsn = visit.number("moment" if is_event(either) else "lsn")
+    if lsn:
+        return {"lsn": lsn}
+    place = visit.number("place")
+    # A place on the slider is a millisecond, with all of its events.
+    return {"time": place * 1000 + 999 if place else time_in(either or visit.query.get("time", ""))}
 
 
 def slider_of(span: dict[str, Any], chosen: int) -> dict[str, Any]:

@@ -15,6 +15,11 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w":
 _DAYS: Final = {"today": 0, "yesterday": 1}
 
 
+def is_event(text: str) -> bool:
+    """Whether a moment that people wrote is the number of an event, and not a time."""
+    return text.replace(",", "").replace("_", "").isdigit()
+
+
 def parse_time(text: str, now: datetime) -> int:
     """Return microseconds since 1970; without a zone the text means UTC. Raises ValueError with a
     sentence."""

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from daybook.times import parse_time
+from daybook.times import is_event, parse_time
 from daybook.tools.terminal.numbers import NUMBER
 
 
@@ -26,7 +26,7 @@ class MomentType(click.ParamType[Moment]):
         click.BadParameter."""
         if isinstance(value, Moment):
             return value
-        if value.replace(",", "").replace("_", "").isdigit():
+        if is_event(value):
             return Moment(NUMBER.convert(value, param, ctx))
         try:
             return Moment(0, parse_time(value, datetime.now(UTC)))

@@ -4,7 +4,7 @@ command of the page shows the same ones.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from html import unescape
 from itertools import pairwise
@@ -17,10 +17,11 @@ from daybook.history.reports.marks import MARKS_MAX
 from daybook.journal.data_directory import LOCK
 from daybook.texts import moment
 from tests.interop.console.test_pages import answer_of, command_on
+from tests.interop.using import events
 from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess, Shown
 from tests.support.histories import write_history
-from tests.support.process import JOURNAL
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 from tests.support.world import SECOND, World
 
 pytestmark = pytest.mark.interop
@@ -122,3 +123,22 @@ def test_the_command_goes_back_as_the_page_does(history: Path) -> None:
         capture_output=True, check=False, text=True,
     )  # fmt: skip
     assert json.loads(done.stdout)["marks"] == [mark]
+
+
+def test_two_moments_are_compared_by_time_or_by_event(
+    broker: BrokerProcess, visit: Callable[[str], Browser]
+) -> None:
+    browser = visit("ada")
+    browser.do("/b/data/do/queue/create", name="compared")
+    made = wait_for(lambda: events(broker, "QueueCreated"), "the proof of the event")[-1]
+    page = browser.get("/b/data/past", at=2)
+    assert 'name="moment"' in page.text
+    asked = {"to": "compare", "at": 2}
+    for text in (str(made["lsn"]), f"{made['lsn']:,}", "now", moment(made["time"])):
+        shown = browser.get("/b/data/go", **asked, moment=text)
+        assert "From event 2 (" in shown.words, text
+        assert "queues compared created" in shown.words, text
+    wrong = browser.get("/b/data/go", **asked, moment="someday")
+    assert (wrong.status, "is not a time" in wrong.error) == (400, True)
+    assert 'name="moment" value="someday"' in wrong.text
+    assert "Event 2, " in wrong.words
