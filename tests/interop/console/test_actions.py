@@ -197,3 +197,18 @@ def test_a_retry_that_a_crash_cut_off_is_named_and_continues(
     browser.submit(asked)
     states = [each["state"] for each in json.loads(daybook(broker, "queue", "retries", "--json"))]
     assert states == ["running"]
+
+
+def test_each_message_leads_to_its_story(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "orders.led", "x", "--count", "2")
+    shown = visit("ada").get("/b/data/messages", queue="orders.led")
+    numbers = re.findall(r'name="message" value="(\d+)"', shown.text)
+    assert len(numbers) == 2
+    for number in numbers:
+        [link] = re.findall(
+            rf'href="([^"]*)" aria-label="What happened to message {number}"', shown.text
+        )
+        assert f"Story of message {number}" in visit("ada").get(unescape(link)).words
+    without = visit("sam").get("/b/data/messages", queue="orders.led").text
+    assert f'name="message" value="{numbers[0]}"' in without
+    assert "What happened" not in without, "this user may not see the history"
