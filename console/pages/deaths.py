@@ -57,7 +57,8 @@ async def deaths(visit: Visit) -> Response:
     queues = await _kept_in(visit)
     name = visit.query.get("queue") or (queues[0] if queues else "")
     begin, end = visit.query.get("from", ""), visit.query.get("to", "")
-    asked = {"do": "deaths", "queue": name, "by": field}
+    offset = visit.number("offset")
+    asked = {"do": "deaths", "queue": name, "by": field} | ({"offset": offset} if offset else {})
     answer: dict[str, Any] = {}
     wrong = chosen = ""
     try:
@@ -72,7 +73,7 @@ async def deaths(visit: Visit) -> Response:
         "deaths.html", title="Dead letters", queue=name, queues=queues, fields=CRITERIA,
         by=field, groups=groups, answer=answer, filters=_filters(groups, field, chosen),
         begin=begin, end=end, span={"from": begin, "to": end}, spans=SPANS, chosen=chosen,
-        matching=sum(group["messages"] for group in groups),
+        matching=sum(group["messages"] for group in groups), offset=offset,
         command=command_of(visit, "queue messages", **asked, filter=chosen) if answer else "",
         chart=_chart(answer.get("hours", [])), wrong=wrong, code=BAD_REQUEST if wrong else 200,
     )  # fmt: skip

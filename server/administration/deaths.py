@@ -26,6 +26,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.server.administration import views
 from daybook.server.administration.walks import Walk
+from daybook.server.process.ordered_lists import next_offset
 from daybook.server.process.slices import SLICE, Slices
 from daybook.texts import moment
 
@@ -134,10 +135,10 @@ def days_of(hours: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def grouping(
-    state: State, name: str, field: str, filter_text: str, limit: int
+    state: State, name: str, field: str, filter_text: str, limit: int, offset: int = 0
 ) -> Slices[dict[str, Any] | Refusal]:
     """Count messages of a queue by a field of their deaths, and by hour; at most so many are looked
-    at, in the order in which they are shown. Raises StoreError."""
+    at, behind the first `offset`, in the order in which they are shown. Raises StoreError."""
     queue = find_queue(state, name)
     if isinstance(queue, Refusal):
         return queue
@@ -149,7 +150,7 @@ def grouping(
     fields = ("time", field) if field in FIELDS else ("time",)
     looked = 0
     walk = Walk(queue)
-    yield from walk.pass_over(0, limit)
+    yield from walk.pass_over(offset, limit)
     while looked < limit:
         some = walk.some(min(limit - looked, views.READ_AT_ONCE))
         if not some or state.queues.get(queue.id) is not queue:
@@ -162,13 +163,15 @@ def grouping(
                 if hours is not groups:
                     hours.add(death)
         yield SLICE
+    following = next_offset(offset, looked, queue.message_count)
     return {
         "queue": queue.name,
         "groups": groups.rows(),
         "hours": hours.rows(),
         "looked_at": looked,
         "in_queue": queue.message_count,
-        "left": max(0, queue.message_count - looked),
+        "left": max(0, queue.message_count - offset - looked),
+        "next_offset": following if following and following <= views.OFFSET_MAX else None,
     }
 
 
@@ -177,9 +180,10 @@ def begin_of(value: str) -> int:
     return int(datetime.fromisoformat(value).replace(tzinfo=UTC).timestamp()) * 1000
 
 
-def next_page(name: str, offset: int, limit: int, chosen_by: str = "") -> dict[str, Any]:
-    """Return the request for the next page of a queue of which so many messages are looked at."""
-    most = min(views.PAGE_MAX, limit - offset)
+def next_page(name: str, offset: int, end: int, chosen_by: str = "") -> dict[str, Any]:
+    """Return the request for the next page of a queue of which the messages up to a place are
+    looked at."""
+    most = min(views.PAGE_MAX, end - offset)
     return {
         "do": "browse", "queue": name, "offset": offset, "limit": most, "filter": chosen_by,
         "look_at": most,

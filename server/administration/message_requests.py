@@ -91,6 +91,11 @@ class DeathsOf(OnQueue, Reading, frozen=True, tag="deaths"):
         msgspec.Meta(ge=1, le=DEATHS_MAX),
         Option("--limit", "Look at this many messages.", "N"),
     ] = DEATHS_MAX
+    offset: Annotated[
+        int,
+        msgspec.Meta(ge=0, le=views.OFFSET_MAX),
+        Option("--offset", "Pass over this many messages first.", "N"),
+    ] = 0
     ways = (Way("queue messages", written="without --group-by it shows the messages"),)
 
     def look(self, source: ViewSource) -> Slices[Answer | Refusal]:
@@ -99,7 +104,11 @@ class DeathsOf(OnQueue, Reading, frozen=True, tag="deaths"):
             text = f"by must be one of {', '.join(CRITERIA)}, and is '{self.by}'"
             return Refusal(Code.INVALID, text)
         try:
-            return (yield from grouping(source.state, self.queue, self.by, self.filter, self.limit))
+            return (
+                yield from grouping(
+                    source.state, self.queue, self.by, self.filter, self.limit, self.offset
+                )
+            )
         except StoreError as error:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
 

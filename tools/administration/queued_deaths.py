@@ -30,12 +30,12 @@ __all__ = ["queue"]
 TEXT_LENGTH_MAX: Final = 60
 
 
-def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[str, Any]]:
-    """Yield pages of a queue, until so many messages were looked at."""
+def _pages(name: str, begin: int, end: int, chosen_by: str, data: Path) -> Iterator[dict[str, Any]]:
+    """Yield pages of a queue, from one place in it to another."""
     looking = Looking(data)
-    offset: int | None = 0
-    while offset is not None and offset < limit:
-        page = looking.ask(next_page(name, offset, limit, chosen_by))
+    offset: int | None = begin
+    while offset is not None and offset < end:
+        page = looking.ask(next_page(name, offset, end, chosen_by))
         yield page
         offset = page["next_offset"]
 
@@ -54,6 +54,10 @@ def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[s
     f" {LOOKED_AT_MAX:,}, which is the most.",
 )  # fmt: skip
 @click.option(
+    "--offset", type=click.IntRange(0, views.OFFSET_MAX), default=0, metavar="N",
+    help="Pass over this many messages first.",
+)  # fmt: skip
+@click.option(
     "--filter", "chosen_by", default="", metavar="CONDITION",
     help="Only messages for which this is true, as in SQL-92 (docs/filters.md).",
 )  # fmt: skip
@@ -61,17 +65,27 @@ def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[s
 @broker_option
 @json_option
 def queue_messages(
-    name: str, group_by: str | None, limit: int | None, chosen_by: str, data: Path, as_json: bool
+    name: str,
+    group_by: str | None,
+    limit: int | None,
+    offset: int,
+    chosen_by: str,
+    data: Path,
+    as_json: bool,
 ) -> None:
     """Show the messages of a queue, and why, when and where those died that are dead letters or
     expired. Messages stay in the queue."""
     if group_by:
-        _show_grouped(name, group_by, limit or LOOKED_AT_MAX, chosen_by, data, as_json=as_json)
+        asked = {
+            "do": "deaths", "queue": name, "by": group_by, "filter": chosen_by,
+            "limit": limit or LOOKED_AT_MAX, "offset": offset,
+        }  # fmt: skip
+        _show_grouped(asked, data, as_json=as_json)
         return
     most = limit or views.PAGE_DEFAULT
     rows: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
-    for page in _pages(name, most, chosen_by, data):
+    for page in _pages(name, offset, offset + most, chosen_by, data):
         rows += [row | {"death": death_in(row["headers"])} for row in page["messages"]]
     left = page["in_queue"] - page["next_offset"] if page["next_offset"] is not None else 0
     told: dict[str, Any] = {"queue": page["queue"], "in_queue": page["in_queue"], "left": left}
@@ -79,26 +93,27 @@ def queue_messages(
         show_json(told | {"messages": rows})
     else:
         _show(rows)
-        _show_left(left)
+        _show_left(left, page["next_offset"])
 
 
-def _show_left(left: int) -> None:
-    if left:
-        click.echo(f"{counted(left, 'message')} more, which this did not look at", err=True)
+def _show_left(left: int, following: int | None) -> None:
+    if following is not None:
+        click.echo(
+            f"{counted(left, 'message')} more, which this did not look at: --offset {following}",
+            err=True,
+        )
 
 
-def _show_grouped(
-    name: str, field: str, limit: int, chosen_by: str, data: Path, *, as_json: bool
-) -> None:
+def _show_grouped(asked: dict[str, Any], data: Path, *, as_json: bool) -> None:
     """Show how many messages have each value of a field."""
-    told = look(
-        data, {"do": "deaths", "queue": name, "by": field, "filter": chosen_by, "limit": limit}
-    )
+    told = look(data, asked)
     if as_json:
-        show_json({key: told[key] for key in ("queue", "in_queue", "left", "groups")})
+        show_json(
+            {key: told[key] for key in ("queue", "in_queue", "left", "next_offset", "groups")}
+        )
         return
-    _show_groups(told["groups"], field)
-    _show_left(told["left"])
+    _show_groups(told["groups"], asked["by"])
+    _show_left(told["left"], told["next_offset"])
 
 
 def _show_groups(groups: list[dict[str, Any]], field: str) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from daybook.server.administration.deaths import LOOKED_AT_MAX
+from tests.interop.console.test_pages import answer_of, command_on
 from tests.interop.console.using import send
 from tests.interop.using import connected, daybook, publish, run
 from tests.interop.wire import Wire
@@ -212,3 +214,25 @@ def test_each_message_leads_to_its_story(broker: BrokerProcess, visit: Visit) ->
     without = visit("sam").get("/b/data/messages", queue="orders.led").text
     assert f'name="message" value="{numbers[0]}"' in without
     assert "What happened" not in without, "this user may not see the history"
+
+
+def test_a_large_queue_is_looked_at_part_by_part(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "crowded", "x", "--count", str(LOOKED_AT_MAX + 7))
+    browser = visit("ada")
+    first = browser.get("/b/data/dead-letters", queue="crowded", by="queue")
+    assert "These are the first 10,000 of 10,007 messages." in first.words
+    [further] = re.findall(r'href="([^"]*)">Look further</a>', first.text)
+    rest = browser.get(unescape(further))
+    assert "These are the 7 messages after the first 10,000, of 10,007." in rest.words
+    told = answer_of(command_on(rest))
+    assert [each["messages"] for each in told["groups"]] == [7]
+    assert (told["left"], told["next_offset"]) == (0, None)
+    assert "Look further" not in rest.words
+    [back] = re.findall(r'href="([^"]*)">From the first</a>', rest.text)
+    assert "the first 10,000" in browser.get(unescape(back)).words
+    said = nursery.run(
+        [DAYBOOK, "queue", "messages", "crowded", "--limit", "5", "--offset", "3",
+         "--data", str(broker.data)],
+        capture_output=True, check=True, text=True,
+    ).stderr  # fmt: skip
+    assert "9,999 messages more, which this did not look at: --offset 8" in said

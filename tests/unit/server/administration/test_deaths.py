@@ -90,6 +90,21 @@ def test_the_filter_of_a_group_chooses_its_messages(field: str) -> None:
         assert found["groups"] == [each]
 
 
+def test_the_parts_of_a_queue_have_all_of_its_messages() -> None:
+    for world in (graveyard(World()), graveyard(PagedWorld(2, 1))):
+        counts: dict[Any, int] = {}
+        offset, looked = 0, []
+        while offset is not None:
+            part: Any = at_once(grouping(world.state, "dead", "queue", "", 100, offset))
+            for each in part["groups"]:
+                counts[each["queue"]] = counts.get(each["queue"], 0) + each["messages"]
+            looked.append((part["looked_at"], part["left"]))
+            offset = part["next_offset"]
+        assert looked == [(100, 130), (100, 30), (30, 0)]
+        whole: Any = at_once(grouping(world.state, "dead", "queue", "", 1000))
+        assert counts == {each["queue"]: each["messages"] for each in whole["groups"]}
+
+
 def test_so_many_are_looked_at_and_a_filter_chooses() -> None:
     world = graveyard(World())
     answer = at_once(grouping(world.state, "dead", "reason", "kind = 'alive'", 101))
