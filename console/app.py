@@ -41,6 +41,7 @@ from daybook.console.visits import (
     endpoint,
     form_of,
 )
+from daybook.server.administration.ways import command_line, way_of
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -110,8 +111,17 @@ async def _home(console: Console, request: Request) -> Response:
     text = render(
         "home.html", title="Brokers", brokers=console.brokers, samples=console.samples,
         identities=session.identities, theme=request.cookies.get(THEME, ""), csrf=session.csrf,
+        asking=_commands(console),
     )  # fmt: skip
     return HTMLResponse(text)
+
+
+def _commands(console: Console) -> list[str]:
+    """Return the command for each broker that says whether it runs, and well."""
+    found = way_of("health")
+    assert found is not None
+    asked = {"do": found.tag}
+    return [command_line(found.way, asked, *each.options()) for each in console.brokers.values()]
 
 
 async def _choose_theme(console: Console, request: Request) -> Response:

@@ -226,7 +226,8 @@ async def _consumers_of(visit: Visit, name: str) -> list[dict[str, Any]]:
 
 
 async def address_page(visit: Visit) -> Response:
-    """Show one address: its counts, its queues, and its settings with their origins."""
+    """Show one address: its counts, how its queues are bound, and its settings with their
+    origins."""
     name = visit.query.get("address", "")
     settings = await visit.look({"do": "settings", "address": name})
     row: dict[str, Any] = {}
@@ -243,6 +244,7 @@ async def address_page(visit: Visit) -> Response:
         ),
         leading=_leading(visit),
         command=command_of(visit, "settings show", do="settings", address=name),
+        also=[command_of(visit, "address show", do="address", address=name)] if row else [],
     )  # fmt: skip
 
 

@@ -103,9 +103,14 @@ class Status(Reading, frozen=True, tag="status"):
 
 
 def _with_dots(row: Answer) -> Answer:
-    """Show that an address has more queues than are listed."""
+    """Show that an address has more queues than are listed, and how each is bound if a row says
+    so."""
     more = ["..."] if row["queue_count"] > len(row["queues"]) else []
-    return row | {"queues": row["queues"] + more}
+    bound = [
+        f"{each['queue']} ({', '.join(filter(None, (each['routing_type'], each['filter'])))})"
+        for each in row.get("bindings", ())
+    ]
+    return row | {"queues": (bound or row["queues"]) + more}
 
 
 def _with_time_in(column: str) -> Callable[[Answer], Answer]:
@@ -351,7 +356,7 @@ class ConsumersOf(OnQueue, Reading, frozen=True, tag="consumers-of"):
 
 
 class AddressOf(OnAddress, Reading, frozen=True, tag="address"):
-    """Show one address with its queues."""
+    """Show one address with its queues, and the routing type and filter of each."""
 
     ways = (Way("address show", table=ADDRESS_TABLE),)
 

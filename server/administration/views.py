@@ -217,11 +217,17 @@ def listing_addresses(
 def address_named(
     state: State, name: str, blocked: Callable[[str], int]
 ) -> Slices[dict[str, Any] | Refusal]:
-    """The row of one address."""
+    """The row of one address, with how its queues are bound to it."""
     address = state.address_by_name.get(name)
     if address is None:
         return no_address(plain(name))
-    return {"addresses": [(yield from _address(state, address, blocked))]}
+    row = yield from _address(state, address, blocked)
+    bindings = [
+        {"queue": queue.name}
+        | {key: _attributes(queue.definition)[key] for key in ("routing_type", "filter")}
+        for queue in address.queues()[:QUEUES_NAMED_MAX]
+    ]
+    return {"addresses": [row | {"bindings": bindings}]}
 
 
 def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:

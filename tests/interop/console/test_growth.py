@@ -22,7 +22,7 @@ PAGE = "/b/data/queue"
 
 def command_in(shown: Shown) -> list[str]:
     """Return the words of the command that prints the numbers of the charts."""
-    found = re.search(r"as numbers: <code>([^<]*)</code>", shown.text)
+    found = re.search(r"as numbers: <code[^>]*>([^<]*)</code>", shown.text)
     assert found, shown.words
     return shlex.split(unescape(found[1]))
 
