@@ -313,7 +313,7 @@ class Service:
         repeat("ticks", self._pulse.seconds, self._tick, fatal=(Exception,))
         repeat("indexing", self._pulse.seconds, self._tick_index, fatal=(StoreError,))
         look, pause = self.monitoring.look_for_oldest, self.monitoring.look_again_seconds
-        repeat("oldest message", pause, look)
+        repeat("oldest message", lambda: pause(self._pulse.seconds()), look)
         repeat("signing", lambda: TICK_SECONDS, self.signing.tick)
         repeat("disk scan", lambda: self.config.broker.disk_scan_period / 1000, self.disk.scan)
         repeat("control socket", lambda: CONTROL_SECONDS, control.look)

@@ -2,8 +2,8 @@
 
 There may be 100,000 queues, so each look is at a few and a round may take many of them; where the
 store has to be asked, after a start, a look asks for a few milliseconds at most. The first round
-hurries: lists of queues need not wait for an answer that the store gave once. Reports show what
-the last whole round found, as long as it waits. Only reads. Must never know its callers.
+hurries, so that nobody who lists queues waits for the store. Reports show what the last whole round
+found, as long as it waits. Only reads. Must never know its callers.
 """
 
 import time
@@ -21,7 +21,6 @@ AT_ONCE: Final = 100
 """For how many queues the store is asked at once, some 10 µs each."""
 LOOK_SECONDS: Final = 0.002
 """How long a look asks the store: reading from a slow disk takes longer."""
-PAUSE_SECONDS: Final = 0.1
 FIRST_PAUSE_SECONDS: Final = 0.005
 """Between two looks of the first round, which have a third of the time of an idle broker."""
 MS_PER_S: Final = 1000
@@ -38,10 +37,10 @@ class OldestMessage:
         self._state: State | None = None
         self._has_looked = False
 
-    @property
-    def pause(self) -> float:
-        """How many seconds to wait before the next look."""
-        return PAUSE_SECONDS if self._has_looked else FIRST_PAUSE_SECONDS
+    def pause(self, usual: float) -> float:
+        """Return how many seconds to wait before the next look; after the first round, as long as
+        usual."""
+        return usual if self._has_looked else FIRST_PAUSE_SECONDS
 
     def look(self, state: State) -> None:
         """Look at the next few queues."""

@@ -93,9 +93,9 @@ class BrokerMonitoring:
         """Look for the oldest message in some queues."""
         self._oldest.look(self.hub.broker.state)
 
-    def look_again_seconds(self) -> float:
+    def look_again_seconds(self, usual: float) -> float:
         """Return how long to wait before the next look for the oldest message."""
-        return self._oldest.pause
+        return self._oldest.pause(usual)
 
     def queues(self) -> dict[str, Any]:
         """Return the part of the status that names queues without deliveries."""

@@ -11,7 +11,6 @@ from daybook.server.monitoring import oldest_message
 from daybook.server.monitoring.oldest_message import (
     FIRST_PAUSE_SECONDS,
     LOOKED_AT,
-    PAUSE_SECONDS,
     OldestMessage,
 )
 from daybook.server.process.ordered_lists import Order
@@ -21,6 +20,7 @@ from tests.support.paged_world import strip
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World, fold
 
+USUAL = 0.1
 NOTHING = {"oldest_ready": None, "oldest_ready_queue": None, "oldest_ready_age_seconds": None}
 
 
@@ -114,14 +114,14 @@ def test_the_first_round_after_a_start_hurries() -> None:
     state = as_started(filled(LOOKED_AT + 1))
     watch = OldestMessage()
     pauses = []
-    while not pauses or pauses[-1] < PAUSE_SECONDS:
-        assert watch.pause == FIRST_PAUSE_SECONDS
+    while not pauses or pauses[-1] < USUAL:
+        assert watch.pause(USUAL) == FIRST_PAUSE_SECONDS
         watch.look(state)
-        pauses.append(watch.pause)
+        pauses.append(watch.pause(USUAL))
     assert len(pauses) >= 2
     assert all(each.paged.first for each in levels(state))
     watch.look(state)
-    assert watch.pause == PAUSE_SECONDS
+    assert watch.pause(USUAL) == USUAL
 
 
 def test_a_slow_store_ends_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
