@@ -56,6 +56,8 @@ LAST: Final = 1_000_000
 
 
 HALF: Final = 0.5
+SLOW: Final = 0.1
+"""How many shared blocks take the leader's disk a while."""
 
 Work: TypeAlias = Callable[[], None]
 
@@ -87,6 +89,9 @@ class Machine:
         self.values: list[tuple[int, int]] = []
         self.lanes: LeaderLanes | None = None
         self.is_shared = False
+        # The journal that writes a block now.
+        self.writing: Journal | None = None
+        self.is_closing = False
         # Lanes that this node takes, with their leaders and the connections that they belong to.
         self.taken: Final[dict[int, tuple[LeaderLanes, int]]] = {}
         self.connections: dict[str, int] = {}
@@ -324,7 +329,7 @@ class Machine:
         self.world.note(f"{self.name} leads in {epoch} from {journal.place}, {journal.next_lsn}")
         self.cluster.check_leader(self, epoch)
         self.node.leads(self.disk, journal.data_id, journal.place, self.clock)
-        self.values = []
+        self.values, self.is_closing = [], False
         self.lanes = LeaderLanes(self) if self.cluster.has_lanes else None
         journal.on_unsynced = self.send_unsynced
         self.append(-epoch)
@@ -363,7 +368,14 @@ class Machine:
             journal = self.journal
             if self.life != life or journal is None or self.node.epoch != epoch:
                 return
-            self.append(-LAST - epoch)
+            if self.is_writing:
+                self.world.after(MS, lambda: self.do(close))
+                return
+            if not self.is_closing:
+                self.is_closing = True
+                self.append(-LAST - epoch)
+                close()
+                return
             with suppress(DiskFull):
                 journal.mark(self.world.now)
             place, lsn = journal.place, journal.durable_lsn
@@ -379,39 +391,59 @@ class Machine:
 
         self.world.after(self.world.chance.randint(1, 300) * MS, lambda: self.do(close))
 
+    @property
+    def is_writing(self) -> bool:
+        return self.writing is not None and self.writing is self.journal
+
     def append(self, value: int) -> None:
-        """Write a number, as one event of a block."""
+        """Write a number, as one event of a block, unless another one is written."""
         assert self.journal is not None
+        if self.is_writing:
+            return
         lsn = self.journal.next_lsn
         row = 1, 1, 1, lsn, self.world.now
         size = self.world.chance.choice((0, 10, 900))
         batch = make_batch(lsn, [(row, str(value).encode(), b"x" * size)])
-        try:
-            self._put(self.journal, batch)
-        except DiskFull:
-            return
+        with suppress(DiskFull):
+            self._put(self.journal, batch, partial(self._wrote, lsn, value))
+
+    def _wrote(self, lsn: int, value: int) -> None:
+        assert self.journal is not None
         self.values.append((lsn, value))
         if self.lanes is not None:
             self.lanes.wrote(self.journal.place, lsn)
         else:
             self.node.wrote(self.journal.place, lsn)
 
-    def _put(self, journal: Journal, batch: Batch) -> None:
-        """Write a block, which followers may get before it is here."""
-        lanes = self.lanes
+    def _put(self, journal: Journal, batch: Batch, then: Work) -> None:
+        """Write a block, which followers may get, and acknowledge, before it is here."""
+        lanes, life = self.lanes, self.life
         block = journal.prepare(batch) if lanes is not None else None
         self.is_shared = False
         if lanes is None or block is None:
             journal.append(batch)
+            then()
             return
         self.is_shared = lanes.takes(journal.place)
         if self.is_shared:
             lanes.send(journal.place, block.data)
-        try:
-            journal.put(block)
-        except OSError as error:
-            raise journal.fail(error) from error
-        journal.advance(block, journal.entry_of(block))
+
+        def put() -> None:
+            if self.life != life or self.journal is not journal:
+                return
+            try:
+                journal.put(block)
+            except OSError as error:
+                raise journal.fail(error) from error
+            journal.advance(block, journal.entry_of(block))
+            self.writing = None
+            then()
+
+        if self.is_shared and self.world.chance.random() < SLOW:
+            self.writing = journal
+            self.world.after(self.world.chance.randint(1, 30) * MS, lambda: self.do(put))
+        else:
+            put()
 
     def send_unsynced(self, place: Place) -> None:
         """Let followers have a block while it is synced here, now and then."""
@@ -459,6 +491,8 @@ class Cluster:
         self.machines: Final = {name: Machine(self, name) for name in self.names}
         self.known: dict[int, int] = {}
         self.newest_epoch = 0
+        # Which machine confirmed something in each epoch.
+        self.led_by: dict[int, str] = {}
         self.confirms = 0
         self.is_resting = False
         self.sent = 0
@@ -518,6 +552,8 @@ class Cluster:
             except DiskFull:
                 self.end(source, target, connection)
                 return
+            if isinstance(answer, Ack):
+                self.check_ack(source, there)
             if answer is not None:
                 back(answer)
             if isinstance(answer, Ack) and there.following.took_early:
@@ -596,10 +632,20 @@ class Cluster:
         if epoch < self.newest_epoch and self.clocks_are_right:
             raise Broken(f"{machine.name} confirmed in {epoch}, after {self.newest_epoch}")
         self.newest_epoch = max(self.newest_epoch, epoch)
+        if self.keeps_promises and self.led_by.setdefault(epoch, machine.name) != machine.name:
+            raise Broken(f"{machine.name} confirmed in {epoch}, as did {self.led_by[epoch]}")
         if value in self.known:
             raise Broken(f"{value} was confirmed twice")
         self.known[value] = lsn
         self.confirms += 1
+
+    def check_ack(self, source: Machine, there: Machine) -> None:
+        """Check what a follower must have noted before it acknowledges something."""
+        known = there.following.record.record
+        if known.node != source.name:
+            raise Broken(f"{there.name} acknowledged to {source.name}, and promised {known.node}")
+        if not known.epochs or known.epochs[-1].epoch != known.promised:
+            raise Broken(f"{there.name} acknowledged in {known.promised}, and noted {known.epochs}")
 
     @property
     def keeps_promises(self) -> bool:

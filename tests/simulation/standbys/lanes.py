@@ -33,6 +33,7 @@ class LeaderLanes:
         self._life: Final = machine.life
         self._epoch: Final = machine.node.epoch
         self._open: Final[dict[str, int]] = {}
+        self._rest: list[tuple[str, int, Blocks]] = []
         self._said_at = 0
         self.confirmed = 0
         self._is_telling = False
@@ -52,11 +53,23 @@ class LeaderLanes:
         return self.counting.may_send(place, len(self._open))
 
     def send(self, place: Place, data: bytes) -> None:
-        for target, lane in list(self._open.items()):
-            self._send(target, lane, Blocks(place, data))
+        """Send to as many as are needed; the others get it by `wrote`."""
+        self._send_rest()
+        drawn = self._world.chance.sample(list(self._open.items()), len(self._open))
+        said = Blocks(place, data)
+        self._rest = [(*each, said) for each in drawn[self.counting.needed :]]
+        for target, lane in drawn[: self.counting.needed]:
+            self._send(target, lane, said)
         self.counting.sent(place._replace(offset=place.offset + len(data)))
 
+    def _send_rest(self) -> None:
+        rest, self._rest = self._rest, []
+        for target, lane, said in rest:
+            if self._open.get(target) == lane:
+                self._send(target, lane, said)
+
     def wrote(self, place: Place, lsn: int) -> None:
+        self._send_rest()
         if self.counting.wrote(place, lsn, len(self._open)):
             self.tell()
         else:
@@ -181,6 +194,7 @@ class LeaderLanes:
                 there.taken.pop(lane, None)
                 self.end(target, lane)
             elif answer is not None:
+                self._cluster.check_ack(self._machine, there)
                 self.answer(there.name, lane, answer)
 
         if not self._cluster.network.send(self._machine.name, target, lane, arrive):

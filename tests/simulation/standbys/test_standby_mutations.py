@@ -62,7 +62,7 @@ def followers_acknowledge_before_the_sync(patch: Patch) -> None:
     patch.setattr(Replica, "put", put)
 
 
-@of(Acks.MAJORITY, 3, 300)
+@of(Acks.MAJORITY, 3, 400)
 def promises_are_only_in_memory(patch: Patch) -> None:
     def promise(self: RecordFile, epoch: int, name: str, unknown: int = 0) -> None:
         self.record = replace(
@@ -202,7 +202,7 @@ def nodes_lead_that_are_not_on_the_list(patch: Patch) -> None:
     patch.setattr(gathering.Gathering, "is_complete", property(is_complete))
 
 
-@of(Acks.MAJORITY, 3, 61)
+@of(Acks.MAJORITY, 3, 7)
 def blocks_are_acknowledged_before_they_follow(patch: Patch) -> None:
     def receive_early(self: Following, peer: int, said: Blocks) -> Answer | None:
         answer = original(self, peer, said)
