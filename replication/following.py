@@ -6,7 +6,8 @@ front of it is kept for a moment (ADR 119). Must never know a socket.
 """
 
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from daybook.errors import DaybookError
 from daybook.journal.blocks.format import Damage
@@ -31,6 +32,8 @@ from daybook.replication.messages import (
 )
 from daybook.replication.record import RecordFile
 from daybook.replication.replica_files import OtherHistory, ReplicaFiles
+
+_A = TypeVar("_A")
 
 EARLY_MAX: Final = 8
 """How many blocks that came early are kept."""
@@ -82,17 +85,23 @@ class Following:
     def receive(self, peer: int, said: Said) -> Answer | None:
         """Return the answer to what came over a connection. Raises JournalError and OSError, after
         which this node cannot follow."""
+        return self._or_refused(partial(self._answer, peer, said))
+
+    def receive_early(self, peer: int, said: Blocks) -> Ack | Refused | None:
+        """Return the answer to blocks that came over a lane; None if those before them have not
+        come yet. Raises as `receive`."""
+        return self._or_refused(partial(self._take_early, peer, said))
+
+    def _or_refused(self, answer: Callable[[], _A]) -> _A | Refused:
         try:
-            return self._answer(peer, said)
+            return answer()
         except NotFollowing as error:
-            return self._refused(error)
+            why = str(error)
         except (OtherHistory, BaseFault, Damage) as error:
             self._is_joined = False
-            return self._refused(error)
-
-    def _refused(self, why: Exception) -> Refused:
+            why = str(error)
         known = self.record.record
-        return Refused(known.promised, str(why), known.node)
+        return Refused(known.promised, why, known.node)
 
     def _answer(self, peer: int, said: Said) -> Answer | None:
         if isinstance(said, Ask):
@@ -140,12 +149,10 @@ class Following:
             raise NotFollowing(f"'{self.name}' has not joined '{node}' in epoch {epoch}")
         return peer
 
-    def receive_early(self, peer: int, said: Blocks) -> Ack | Refused | None:
-        """Return the answer to blocks that came over a lane; None if those before them have not
-        come yet. Raises as `receive`."""
+    def _take_early(self, peer: int, said: Blocks) -> Ack | None:
         files = self.files
         if peer != self._peer or files is None or not self._is_joined:
-            return self._refused(NotFollowing("another node leads, or has not been joined again"))
+            raise NotFollowing("another node leads, or has not been joined again")
         if said.place.segment < files.place.segment:
             # It came late, and the node has brought it.
             return Ack(files.place, files.lsn)
@@ -155,12 +162,8 @@ class Following:
                 del self._early[min(self._early)]
             self._early[said.place] = said.data
             return None
-        try:
-            files.append(said.place, said.data)
-            return self._written(files)
-        except (OtherHistory, Damage) as error:
-            self._is_joined = False
-            return self._refused(error)
+        files.append(said.place, said.data)
+        return self._written(files)
 
     def settle(self) -> None:
         """Do what could wait until blocks were acknowledged. Raises Damage."""

@@ -788,14 +788,14 @@ class Runner:
     def _answer_lane(self, link: Link, size: int, answer: Ack | Refused | None) -> None:
         self._early_bytes -= size
         if isinstance(answer, Ack):
-            self._lsn = answer.lsn
-            link.send(answer)
-            self._settle_soon()
+            self._acknowledge(link, answer)
         elif answer is not None:
             link.end(answer.why)
 
-    def _settle_soon(self) -> None:
-        """Do what could wait, once an answer is on its way."""
+    def _acknowledge(self, link: Link, answer: Ack) -> None:
+        """Say what is on this disk, then do what could wait."""
+        self._lsn = answer.lsn
+        link.send(answer)
         asyncio.get_running_loop().call_soon(self._turns.after, self._settle)
 
     @_ends_the_node
@@ -853,16 +853,15 @@ class Runner:
         if isinstance(answer, DiskFull):
             self._owned.notice(str(answer))
             link.end(str(answer))
-        elif answer is not None:
-            link.send(answer)
-        if isinstance(answer, Ack):
-            self._lsn = answer.lsn
-            self._settle_soon()
+        elif isinstance(answer, Ack):
+            self._acknowledge(link, answer)
             if self.following.took_early:
                 self.following.took_early = False
                 for lane, peer in self._lanes.items():
                     if peer == self._peers.get(link):
                         lane.send(answer)
+        elif answer is not None:
+            link.send(answer)
         if self.following.beat is not self._beat:
             self._beat, self._heard = self.following.beat, boot_time_us()
         if link in self._queued:

@@ -41,7 +41,12 @@ class Lanes:
         self._end: Final = end
         self._loop: Final = loop
         self._on_durable: Final = on_durable
-        self._open: Final[dict[str, Lane]] = {}
+        # The one that made the newest block count is first.
+        self._open: dict[str, Lane] = {}
+        # These, and those that no follower has taken yet.
+        self._dialled: Final[dict[str, Lane]] = {}
+        # What other followers get than those that are needed, once it is on this disk.
+        self._rest: list[tuple[Lane, bytes, Place]] = []
         self._numbers: Final = {each: place for place, each in enumerate(settings.others)}
         self._hello: Final = Hello(LANE_VERSION, settings.cluster, settings.name, lead=end.epoch)
         self._telling: asyncio.TimerHandle | None = None
@@ -60,13 +65,23 @@ class Lanes:
         return size <= LANE_BYTES_MAX and self.counting.may_send(place, len(self._open))
 
     def send(self, place: Place, data: bytes) -> None:
-        """Send a block while it is written at a place."""
+        """Send a block while it is written at a place: to as many followers as are needed. The
+        others get it by `wrote`, because nothing counts before this disk has it, and each send
+        takes time that the block would wait."""
+        self._send_rest()
         frame = b"".join(pack(Blocks(place, data)))
         end = place._replace(offset=place.offset + len(data))
-        for lane in list(self._open.values()):
+        lanes = list(self._open.values())
+        self._rest = [(lane, frame, end) for lane in lanes[self.counting.needed :]]
+        for lane in lanes[: self.counting.needed]:
             lane.send(frame, end)
         self.blocks += 1
         self.counting.sent(end)
+
+    def _send_rest(self) -> None:
+        rest, self._rest = self._rest, []
+        for lane, frame, end in rest:
+            lane.send(frame, end)
 
     def written(self, place: Place) -> None:
         """Let the node ship what is written here and went over no lane; any thread may call it."""
@@ -74,10 +89,11 @@ class Lanes:
 
     def wrote(self, place: Place, lsn: int) -> None:
         """Note what is on this disk."""
+        self._send_rest()
         if self.counting.wrote(place, lsn, len(self._open)):
             self.tell()
-        elif self._telling is None:
-            self._telling = self._loop.call_later(TELL_SECONDS, self._tell_in_time)
+        else:
+            self._tell_soon()
         self._count()
 
     def confirmed(self, lsn: int) -> None:
@@ -86,10 +102,12 @@ class Lanes:
         self._count(lsn)
 
     def _acked(self, node: str, ack: Ack) -> None:
+        before = self._durable
         self.counting.acked(node, ack)
         self._count()
-        if self._telling is None:
-            self._telling = self._loop.call_later(TELL_SECONDS, self._tell_in_time)
+        if self._durable > before and node in self._open and node != next(iter(self._open)):
+            self._open = {node: self._open[node], **self._open}
+        self._tell_soon()
 
     def _count(self, confirmed: int = 0) -> None:
         durable = max(confirmed, self.counting.durable)
@@ -104,17 +122,21 @@ class Lanes:
         """End the lane to a node that is about to join, say what is written, and return what was
         confirmed."""
         node = self._settings.others[number]
-        if node in self._open:
-            self._open[node].end("the follower joins again")
+        if node in self._dialled:
+            self._dialled[node].end("the follower joins again")
         self.counting.lost(node)
         self.tell()
         return self._durable
+
+    def _tell_soon(self) -> None:
+        if self._telling is None:
+            self._telling = self._loop.call_later(TELL_SECONDS, self._tell_in_time)
 
     def _tell_in_time(self) -> None:
         self._telling = None
         self._say(everything=False)
         if self.counting.is_behind:
-            self._telling = self._loop.call_later(TELL_SECONDS, self._tell_in_time)
+            self._tell_soon()
 
     def _say(self, *, everything: bool) -> None:
         acks, end = self.counting.tell(everything=everything)
@@ -131,7 +153,7 @@ class Lanes:
         pause = patience.first_retry
         while True:
             try:
-                lane = await self._dialled(node)
+                lane = self._dialled[node] = await self._dial(node)
             except (OSError, LinkRefused, WireDamage) as error:
                 self.trouble[node] = str(error)
             else:
@@ -146,7 +168,7 @@ class Lanes:
             await asyncio.sleep(pause)
             pause = min(2 * pause, patience.last_retry)
 
-    async def _dialled(self, node: str) -> Lane:
+    async def _dial(self, node: str) -> Lane:
         address, seconds = self._settings.nodes[node], self._settings.patience.hello
         work = partial(dial, node, address, self._hello, self._security(), seconds)
         dialled = await in_thread(self._loop, work)
@@ -162,6 +184,7 @@ class Lanes:
 
     def _ended(self, node: str, why: str) -> None:
         self.trouble[node] = why
+        self._dialled.pop(node, None)
         if self._open.pop(node, None) is not None:
             self.counting.lost(node)
 

@@ -15,13 +15,14 @@ import uvloop
 
 from daybook.journal.places import Place
 from daybook.replication.lanes import lane as lane_module
+from daybook.replication.lanes.lane import Lane
 from daybook.replication.lanes.lanes import Lanes
 from daybook.replication.leading import Acked, BrokerEnd, NodeEnd, Told, Wrote
 from daybook.replication.links import Address, Link, Listener, Patience, Security
 from daybook.replication.messages import Ack, Blocks
 from daybook.replication.quorum import Acks
 from daybook.replication.runner import Settings
-from daybook.replication.wire import LANE_BYTES_MAX, VERSION, Hello, Message, pack
+from daybook.replication.wire import LANE_BYTES_MAX, VERSION, Hello, Message, Pong, pack
 from tests.support.process import wait_for as wait_in_thread
 from tests.unit.replication.test_leading import other_end
 
@@ -43,6 +44,9 @@ class Follower:
             Hello(VERSION, "shop", name), dict.fromkeys(names, LOCAL), self, patience=PATIENCE,
             context=context,
         )  # fmt: skip
+
+    def has(self, begin: Place) -> bool:
+        return self.heard[-1:] == [Blocks(begin, bytes(100))]
 
     def opened(self, link: Link) -> None:
         assert link.hello is not None
@@ -67,8 +71,12 @@ class Follower:
 class World:
     """The lanes of node a, and its followers."""
 
-    def __init__(self, names: str = "abc", security: dict[str, Security] | None = None) -> None:
+    def __init__(
+        self, names: str = "abc", security: dict[str, Security] | None = None,
+        patience: Patience = PATIENCE,
+    ) -> None:  # fmt: skip
         self.names = names
+        self.patience = patience
         self.security = security or {}
         self.durable: list[int] = []
         self.may_confirm = True
@@ -85,7 +93,7 @@ class World:
         for name, follower in self.followers.items():
             nodes[name] = await follower.listener.start(LOCAL)
         settings = Settings(
-            "shop", "a", nodes, LOCAL, Acks.MAJORITY, patience=PATIENCE,
+            "shop", "a", nodes, LOCAL, Acks.MAJORITY, patience=self.patience,
             security=self.security.get("a"),
         )  # fmt: skip
         self.lanes = Lanes(
@@ -152,7 +160,8 @@ async def _counts(world: World) -> None:
     for begin in (100, 200, 300):
         world.share(begin)
     await until(lambda: world.durable[-1] == 300)
-    assert world.followers["b"].heard[-1] == Blocks(Place(1, 300), bytes(100))
+    for follower in world.followers.values():
+        await until(partial(follower.has, Place(1, 300)))
     found: list[Told] = []
     await until(lambda: world.hears(found, Wrote(Place(1, 400), 300)))
     # The node heard first what the followers have, by their numbers.
@@ -221,6 +230,25 @@ def test_a_follower_that_acknowledges_nothing_loses_its_lane(
             # The other one is enough.
             await until(partial(world.counts, begin))
         assert world.lanes.trouble["b"] == "the follower does not acknowledge"
+
+    # It is not opened again meanwhile.
+    run(scene, patience=PATIENCE._replace(first_retry=60.0))
+
+
+def test_the_quickest_get_a_block_at_once_and_the_others_once_it_is_on_this_disk() -> None:
+    async def scene(world: World) -> None:
+        await world.are_open()
+        world.begin()
+        for begin, quick, slow in ((100, "b", "c"), (300, "c", "b"), (500, "b", "c")):
+            world.followers[slow].answers, world.followers[quick].answers = False, True
+            world.share(begin)
+            await until(partial(world.counts, begin))
+            place = Place(1, begin + 100)
+            world.lanes.send(place, bytes(100))
+            await until(partial(world.followers[quick].has, place))
+            assert not world.followers[slow].has(place)
+            world.lanes.wrote(place._replace(offset=place.offset + 100), place.offset)
+            await until(partial(world.followers[slow].has, place))
 
     run(scene)
 
@@ -330,6 +358,28 @@ def test_a_follower_that_joins_again_does_not_count_before() -> None:
         found = world.node.receive()
         assert Wrote(Place(1, 200), 100) in found
         await world.are_open()
+
+    run(scene)
+
+
+def test_a_lane_that_nobody_has_taken_yet_ends_too_when_its_follower_joins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it brings later may be of before the follower lost its disk."""
+    lanes: list[Lane] = []
+
+    def taken(lane: Lane, message: Message) -> None:
+        assert isinstance(message, Pong)
+        lanes.append(lane)
+
+    monkeypatch.setattr(Lane, "_take", taken)
+
+    async def scene(world: World) -> None:
+        await until(lambda: lanes)
+        assert not any(each.was_open for each in lanes)
+        for number in range(2):
+            world.lanes.forget(number)
+        assert {each.why for each in lanes} == {"the follower joins again"}
 
     run(scene)
 
