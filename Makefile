@@ -91,7 +91,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv always demo pipeline-demo sql console browser etcd test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom docs docs-serve changelog release image wheel build-compiled clean check-python
+.PHONY: help venv always demo pipeline-demo sql console browser etcd test test-compiled serve lint format map audit-mutants bench sim simulate clusters attack fuzz soak lock licences audit-dependencies sbom docs docs-serve changelog release image wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -223,6 +223,8 @@ browser:
 etcd:
 	@command -v etcd >/dev/null || { $(APT) etcd-server >/dev/null 2>&1; } || \
 	  echo "make: etcd is missing, so standbys are not tried with it; install it (Debian: apt install etcd-server)" >&2
+	@command -v etcdctl >/dev/null || { $(APT) etcd-client >/dev/null 2>&1; } || \
+	  echo "make: etcdctl is missing, so no member of etcd is replaced; install it (Debian: apt install etcd-client)" >&2
 
 test: $(TEST) browser etcd ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench release tests
@@ -276,6 +278,10 @@ sim: $(TEST) ## simulate the whole broker with faults (SEED=n STEPS=m)
 
 simulate: $(TEST) ## simulate any features together on all cores, for MINUTES=n or SEEDS=n runs (SEED=first)
 	$(BIN)/python -m tests.simulation.search --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
+
+clusters: $(TEST) etcd ## lose machines of clusters for hours: KILLS=n rounds of real ones, SEEDS=n simulated ones (SEED=first)
+	$(BIN)/python -m tests.simulation.standbys.search --seeds $(or $(SEEDS),10000) $(if $(SEED),--seed $(SEED))
+	DAYBOOK_KILLS=$(or $(KILLS),300) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/crash/machines -k confirmed_is_lost
 
 attack: $(TEST) ## attack brokers beside an honest client, longer than `make test` (TIMES=n)
 	DAYBOOK_ATTACK=$(TIMES) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/attack

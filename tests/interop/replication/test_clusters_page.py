@@ -47,6 +47,7 @@ class Machines:
         self.folder: Final = folder
         found = iter(free_ports(len(NAMES) * len(PORTS)))
         self._ports: Final = {(name, port): next(found) for name in NAMES for port in PORTS}
+        self._members: Final[dict[str, subprocess.Popen[bytes]]] = {}
 
     def block(self, begins: str, name: str) -> str:
         """Return a block as it is on a machine."""
@@ -86,27 +87,32 @@ class Machines:
         assert said.returncode == 0, said.stderr
         return said.stdout
 
+    def start_etcd(self, name: str, **other: str) -> None:
+        """Start the member of etcd of a machine, with the page's variables, some of which may have
+        other values."""
+        own = self.block("ETCD_NAME=", name).splitlines()
+        variables = os.environ | dict(each.split("=", 1) for each in own) | other
+        with (self.folder / f"etcd-{name}.log").open("ab") as log:
+            self._members[name] = subprocess.Popen(
+                [str(ETCD)], stdout=log, stderr=log, env=variables
+            )
+
+    def kill_etcd(self, name: str) -> None:
+        """Kill the member of etcd of a machine."""
+        member = self._members.pop(name)
+        member.kill()
+        member.wait()
+
     @contextmanager
     def etcd(self) -> Iterator[None]:
         """Run the three members of etcd."""
-        started = []
         try:
             for name in NAMES:
-                own = self.block("ETCD_NAME=", name).splitlines()
-                with (self.folder / f"etcd-{name}.log").open("wb") as log:
-                    started.append(
-                        subprocess.Popen(
-                            [str(ETCD)],
-                            stdout=log,
-                            stderr=log,
-                            env=os.environ | dict(each.split("=", 1) for each in own),
-                        )
-                    )
+                self.start_etcd(name)
             yield
         finally:
-            for each in started:
-                each.kill()
-                each.wait()
+            for name in list(self._members):
+                self.kill_etcd(name)
 
     @contextmanager
     def nodes(self) -> Iterator[list[ANode]]:
@@ -133,21 +139,11 @@ def test_the_page_makes_a_cluster(tmp_path: Path) -> None:
     assert checked.count("OK") == len(NAMES)
     with machines.etcd(), machines.nodes() as nodes:
         if shutil.which("etcdctl"):
-            health = machines.block("ETCDCTL_API", "one")
-            wait_for(lambda: _succeeds(machines, health), "the health of etcd", SECONDS)
+            _is_healthy(machines)
         for node in nodes:
             machines.run(f"{DAYBOOK} config check {node.config}")
 
-        def whole() -> ANode | None:
-            for node in nodes:
-                status = node.status()
-                if status.get("role") == "leading" and all(
-                    each["behind"] == 0 for each in status["nodes"]
-                ):
-                    return node
-            return None
-
-        leader = wait_for(whole, "a leader that both follow", SECONDS)
+        leader = _whole(nodes)
         for node in nodes:
             status = f"{DAYBOOK} cluster status --data {node.data}"
             assert leader.name in machines.run(status)
@@ -157,6 +153,73 @@ def test_the_page_makes_a_cluster(tmp_path: Path) -> None:
             wait_for(lambda: machines.ready(node.name)[0] == wanted, "an answer", SECONDS)  # noqa: B023
             assert node is leader or follows in machines.ready(node.name)[1]
         machines.run(f"{DAYBOOK} send --url {machines.url(leader.name)} /queue/orders first")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(ETCD is None or not shutil.which("etcdctl"), reason=MISSING)
+def test_a_machine_is_replaced_and_one_goes_on_alone(tmp_path: Path) -> None:
+    machines = Machines(tmp_path)
+    machines.run(block("openssl req"))
+    with machines.etcd(), machines.nodes() as nodes:
+        one, two, three = nodes
+        leader = _whole(nodes)
+        machines.run(f"{DAYBOOK} send --url {machines.url(leader.name)} /queue/orders first")
+        _is_healthy(machines)
+        # The machine `three` is lost, and replaced.
+        three.kill()
+        machines.kill_etcd("three")
+        shutil.rmtree(three.data)
+        shutil.rmtree(tmp_path / "etcd-three")
+        replacing = machines.block("export ETCDCTL_API", "one")
+        wait_for(lambda: _succeeds(machines, replacing), "the new member of etcd", SECONDS)
+        machines.start_etcd("three", ETCD_INITIAL_CLUSTER_STATE="existing")
+        _is_healthy(machines)
+        three.start()
+        _whole(nodes)
+        wait_for(lambda: three.status().get("whole"), "a whole node", SECONDS)
+        # `two` and `three` are lost for good.
+        for name, node in (("two", two), ("three", three)):
+            node.kill()
+            machines.kill_etcd(name)
+        one.stop()
+        machines.kill_etcd("one")
+        machines.start_etcd("one", ETCD_FORCE_NEW_CLUSTER="true")
+        one.config.write_text(_alone(one.config.read_text("utf-8")), "utf-8")
+        machines.run(f"{DAYBOOK} config check {one.config}")
+        one.start()
+        wait_for(lambda: one.status().get("role") == "leading", "the lead of one", SECONDS)
+        wait_for(lambda: machines.ready("one")[0] == 200, "an answer", SECONDS)
+        got = machines.run(f"{DAYBOOK} receive --url {machines.url('one')} /queue/orders")
+        assert "first" in got
+
+
+def _alone(config: str) -> str:
+    """Return the configuration of a node that is left, as the page says."""
+    config = config.replace('acks = "majority"', 'acks = "none"')
+    config = re.sub(r'endpoints = \[("[^"]*"), .*\]', r"endpoints = [\1]", config)
+    return re.sub(r'\[\[replication-node\]\]\nname = "t.*"\naddress = .*\n', "", config)
+
+
+def _whole(nodes: list[ANode]) -> ANode:
+    """Wait for a node that leads, and that all others follow; return it."""
+
+    def found() -> ANode | None:
+        for node in nodes:
+            status = node.status()
+            if status.get("role") == "leading" and all(
+                each["behind"] == 0 for each in status["nodes"]
+            ):
+                return node
+        return None
+
+    leader = wait_for(found, "a leader that both follow", SECONDS)
+    assert isinstance(leader, ANode)
+    return leader
+
+
+def _is_healthy(machines: Machines) -> None:
+    health = machines.block("ETCDCTL_API", "one")
+    wait_for(lambda: _succeeds(machines, health), "the health of etcd", SECONDS)
 
 
 def _succeeds(machines: Machines, command: str) -> bool:

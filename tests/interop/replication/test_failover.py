@@ -107,6 +107,23 @@ def test_with_all_a_follower_that_is_lost_is_left_behind(tmp_path: Path) -> None
         has_all(cluster, client)
 
 
+def test_other_acks_come_node_by_node_and_lose_nothing(tmp_path: Path) -> None:
+    """As an upgrade does it: the followers are restarted first, the leader last."""
+    with running(tmp_path) as cluster, Client(cluster) as client:
+        client.send(10)
+        wait_for(lambda: all_follow(cluster), "the followers", 180.0)
+        leader = cluster.wait_for_leader()
+        for node in sorted(cluster.nodes.values(), key=lambda each: each is leader):
+            text = node.config.read_text("utf-8")
+            node.config.write_text(text.replace('acks = "majority"', 'acks = "one"'), "utf-8")
+            assert node.stop() == 0
+            node.start()
+            client.send(10)
+            wait_for(lambda: all_follow(cluster), f"the return of {node.name}", 180.0)
+        assert cluster.wait_for_leader().status()["acks"] == "one"
+        has_all(cluster, client)
+
+
 def test_the_command_shows_who_leads(tmp_path: Path) -> None:
     with running(tmp_path) as cluster:
         leader = cluster.wait_for_leader()

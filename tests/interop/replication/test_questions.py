@@ -91,6 +91,8 @@ def test_a_node_that_follows_says_whom_and_how_far_it_is_behind(tmp_path: Path) 
             return len(said.stdout.splitlines()) >= 10
 
         wait_for(has_all, "what is confirmed", 120.0)
+        (first, *_) = _run(JOURNAL_COMMAND, "inspect", node.data, "--kind", "Routed").stdout.split()
+        assert "Routed" in _run(JOURNAL_COMMAND, "trail", node.data, first).stdout
         said = _run(DAYBOOK, "queue", "list", "--data", node.data)
         assert said.stdout.count(" q ") == 1, said
         assert f"follows '{leader.name}'" in said.stderr
