@@ -49,7 +49,7 @@ def test_a_tail_of_a_lost_leader_is_kept_in_a_folder_of_its_own(tmp_path: Path) 
         salvaged = subprocess.run(
             [JOURNAL, "salvage", tail, rescued], capture_output=True, text=True
         )
-        # What was queued before these events is not known there.
+        # Messages that were queued before these events are not known there.
         assert salvaged.returncode == 1, salvaged
         assert last_lsn(rescued) > before
         has_all(cluster, client)

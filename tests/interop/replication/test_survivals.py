@@ -1,5 +1,5 @@
-"""What the node that leads next has, besides small messages; and a client of others that finds it
-by its list of hosts."""
+"""The node that leads next has more than small messages, and a client of others finds it by a list
+of hosts."""
 
 import json
 import queue

@@ -365,7 +365,7 @@ def test_a_follower_that_joins_again_does_not_count_before() -> None:
 def test_a_lane_that_nobody_has_taken_yet_ends_too_when_its_follower_joins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What it brings later may be of before the follower lost its disk."""
+    """It may bring later an answer from before the follower lost its disk."""
     lanes: list[Lane] = []
 
     def taken(lane: Lane, message: Message) -> None:
