@@ -1,0 +1,1 @@
+"""Pages of the past, beside the commands that show the same."""
