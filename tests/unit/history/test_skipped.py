@@ -61,6 +61,9 @@ def test_steps_go_over_them(crashed: Path) -> None:
     for before, after in pairwise((1, 502, 1003)):
         assert history.beside(data, before)["after"] == after
         assert history.beside(data, after)["before"] == before
-    assert history.beside(data, 250) == {"before": 1, "after": 502}
+    found = history.beside(data, 250)
+    assert (found["before"], found["after"]) == (1, 502)
+    # Each start is a mark, too.
+    assert (found["mark_before"], found["mark_after"]) == (1, 502)
     assert history.beside(data, 1)["before"] is None
     assert history.beside(data, 1003)["after"] is None
