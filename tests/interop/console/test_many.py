@@ -88,7 +88,7 @@ def test_many_messages_are_paged_and_filtered(page: Page) -> None:
     assert len(last) == 30
     assert not set(first) & set(last)
     with shown.expect_navigation():
-        shown.click("tbody a >> nth=29")
+        shown.click(f"tbody a >> text='{last[-1]}'")
     assert f'"order":{MESSAGES - 1}' in shown.inner_text("main").replace(" ", "")
     shown = page.go("/b/data/messages?queue=large&filter=rare+%3D+%27yes%27")
     assert not messages(shown)
