@@ -31,9 +31,9 @@ Visit = Callable[[str], Browser]
 HOSTILE = "<script>alert(1)</script><svg onload=alert(1)>\u202eabc\x07 &amp; {{7*7}}"
 
 
-def command_on(shown: Shown) -> list[str]:
-    """Return the words of the command that a page shows."""
-    found = re.search(r'<code id="command">([^<]*)</code>', shown.text)
+def command_on(shown: Shown, begin: str = r'<code id="command">') -> list[str]:
+    """Return the words of the command that a page shows, or of another one that begins so."""
+    found = re.search(rf"{begin}([^<]*)</code>", shown.text)
     assert found, shown.words
     return shlex.split(unescape(found[1]))
 

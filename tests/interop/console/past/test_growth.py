@@ -1,14 +1,11 @@
 """How one queue grew: the charts on its page, and the command that prints the same numbers."""
 
 import json
-import re
-import shlex
 from collections.abc import Callable
-from html import unescape
 
 import pytest
 
-from tests.interop.console.test_pages import answer_of
+from tests.interop.console.test_pages import answer_of, command_on
 from tests.interop.console.using import send
 from tests.interop.using import daybook, events
 from tests.support.console import Browser, Shown
@@ -22,9 +19,7 @@ PAGE = "/b/data/queue"
 
 def command_in(shown: Shown) -> list[str]:
     """Return the words of the command that prints the numbers of the charts."""
-    found = re.search(r"as numbers: <code[^>]*>([^<]*)</code>", shown.text)
-    assert found, shown.words
-    return shlex.split(unescape(found[1]))
+    return command_on(shown, r"as numbers: <code[^>]*>")
 
 
 def test_the_charts_of_a_queue_are_those_of_the_command(
