@@ -41,12 +41,9 @@ class Lanes:
         self._end: Final = end
         self._loop: Final = loop
         self._on_durable: Final = on_durable
-        # The one that made the newest block count is first.
-        self._open: dict[str, Lane] = {}
+        self._open: Final[dict[str, Lane]] = {}
         # These, and those that no follower has taken yet.
         self._dialled: Final[dict[str, Lane]] = {}
-        # What other followers get than those that are needed, once it is on this disk.
-        self._rest: list[tuple[Lane, bytes, Place]] = []
         self._numbers: Final = {each: place for place, each in enumerate(settings.others)}
         self._hello: Final = Hello(LANE_VERSION, settings.cluster, settings.name, lead=end.epoch)
         self._telling: asyncio.TimerHandle | None = None
@@ -65,23 +62,13 @@ class Lanes:
         return size <= LANE_BYTES_MAX and self.counting.may_send(place, len(self._open))
 
     def send(self, place: Place, data: bytes) -> None:
-        """Send a block while it is written at a place: to as many followers as are needed. The
-        others get it by `wrote`, because nothing counts before this disk has it, and each send
-        takes time that the block would wait."""
-        self._send_rest()
+        """Send a block while it is written at a place."""
         frame = b"".join(pack(Blocks(place, data)))
         end = place._replace(offset=place.offset + len(data))
-        lanes = list(self._open.values())
-        self._rest = [(lane, frame, end) for lane in lanes[self.counting.needed :]]
-        for lane in lanes[: self.counting.needed]:
+        for lane in list(self._open.values()):
             lane.send(frame, end)
         self.blocks += 1
         self.counting.sent(end)
-
-    def _send_rest(self) -> None:
-        rest, self._rest = self._rest, []
-        for lane, frame, end in rest:
-            lane.send(frame, end)
 
     def written(self, place: Place) -> None:
         """Let the node ship what is written here and went over no lane; any thread may call it."""
@@ -89,7 +76,6 @@ class Lanes:
 
     def wrote(self, place: Place, lsn: int) -> None:
         """Note what is on this disk."""
-        self._send_rest()
         if self.counting.wrote(place, lsn, len(self._open)):
             self.tell()
         else:
@@ -102,11 +88,8 @@ class Lanes:
         self._count(lsn)
 
     def _acked(self, node: str, ack: Ack) -> None:
-        before = self._durable
         self.counting.acked(node, ack)
         self._count()
-        if self._durable > before and node in self._open and node != next(iter(self._open)):
-            self._open = {node: self._open[node], **self._open}
         self._tell_soon()
 
     def _count(self, confirmed: int = 0) -> None:

@@ -235,24 +235,6 @@ def test_a_follower_that_acknowledges_nothing_loses_its_lane(
     run(scene, patience=PATIENCE._replace(first_retry=60.0))
 
 
-def test_the_quickest_get_a_block_at_once_and_the_others_once_it_is_on_this_disk() -> None:
-    async def scene(world: World) -> None:
-        await world.are_open()
-        world.begin()
-        for begin, quick, slow in ((100, "b", "c"), (300, "c", "b"), (500, "b", "c")):
-            world.followers[slow].answers, world.followers[quick].answers = False, True
-            world.share(begin)
-            await until(partial(world.counts, begin))
-            place = Place(1, begin + 100)
-            world.lanes.send(place, bytes(100))
-            await until(partial(world.followers[quick].has, place))
-            assert not world.followers[slow].has(place)
-            world.lanes.wrote(place._replace(offset=place.offset + 100), place.offset)
-            await until(partial(world.followers[slow].has, place))
-
-    run(scene)
-
-
 def test_one_that_hangs_is_noticed_and_delays_nobody() -> None:
     async def scene(world: World) -> None:
         await world.are_open()
