@@ -17,6 +17,7 @@ import msgspec
 from daybook.client.control import ControlError
 from daybook.console.brokers import Broker, NotRunning
 from daybook.history.reports.report_files import faults
+from daybook.server.monitoring.rates import RATES, rates_between
 
 PERIOD_SECONDS: Final = 5.0
 RETURN_SECONDS: Final = 1.0
@@ -29,11 +30,6 @@ SAMPLES_MAX: Final = 720
 """An hour."""
 HOUR_SECONDS: Final = 3600.0
 MINUTE_SECONDS: Final = 60.0
-RATES: Final = {
-    "in": "messages_added", "out": "messages_delivered", "acknowledged": "messages_acknowledged",
-    "dead_lettered": "messages_dead_lettered", "expired": "messages_expired",
-}  # fmt: skip
-"""What is shown as a rate, and the counter of the status behind it."""
 LEVELS: Final = {
     "backlog": "messages_ready", "in_flight": "messages_in_flight", "connections": "connections",
     "memory": "memory_held", "disk_free": "disk_free_bytes", "journal": "journal_bytes",
@@ -157,15 +153,10 @@ class Samples:
 
     def _figures(self, now: float, status: Mapping[str, Any]) -> dict[str, float | None]:
         found: dict[str, float | None] = {name: status.get(key) for name, key in LEVELS.items()}
-        for name, key in RATES.items():
-            found[name] = None
-            if self._before is None or key not in status:
-                continue
-            then, before = self._before
-            change = status[key] - before.get(key, 0)
-            # A broker that started again counts from 0.
-            found[name] = change / (now - then) if change >= 0 and now > then else None
-        return found
+        if self._before is None:
+            return found | dict.fromkeys(RATES)
+        then, before = self._before
+        return found | rates_between(before, status, now - then)
 
     @property
     def lacks(self) -> tuple[float, float] | None:

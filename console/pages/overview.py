@@ -16,9 +16,10 @@ from daybook.console.pages.growth import command_of_minutes
 from daybook.console.pages.lists import command_of
 from daybook.console.pages.manual import documents
 from daybook.console.rendering import render
-from daybook.console.samples import LEVELS, PERIOD_SECONDS, RATES, Sample, Samples
+from daybook.console.samples import LEVELS, Sample, Samples
 from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
 from daybook.server.monitoring.health import EXIT_WARNING, check_problems, problems
+from daybook.server.monitoring.rates import FREE, RATES, WRITTEN, disk_full_in
 
 STREAMS_MAX: Final = 500
 """How many pages renew themselves at a time; more must be loaded again by hand."""
@@ -36,10 +37,8 @@ COUNTS: Final = (
 """The figures in the row at the top, and the page that each leads to."""
 PARTS: Final = ("figures", "memory")
 """The parts of the page that renew themselves, and their templates."""
-FULL_DAYS_MAX: Final = 365.0
-OTHERS_MOST: Final = 2.0
-"""Where the disk lost more than this times what the broker wrote, others fill it."""
-SECONDS_A_DAY: Final = 86_400.0
+RATES_SECONDS: Final = 60
+"""For how long the command measures that this page shows: enough for the disk, too."""
 MICROSECONDS: Final = 1_000_000
 
 _streams: set[int] = set()
@@ -56,9 +55,11 @@ async def overview(visit: Visit) -> Response:
         return visit.page("partial.html", title=visit.broker.name, why=str(error))
     # Without a broker only `health` says the same: that none runs.
     name = "status" if values["status"]["running"] else "health"
+    measured = [command_of(visit, "status", "--rates", str(RATES_SECONDS), do="status")]
     return visit.page(
         "overview.html", title=visit.broker.name,
         command=command_of(visit, name, do="status"),
+        also=measured if name == "status" and values["newest"] else [],
         minutes=command_of_minutes(visit) if visit.sees_history else "", **values,
     )  # fmt: skip
 
@@ -111,21 +112,17 @@ def _has(samples: Samples | None) -> TypeGuard[Samples]:
 
 def full_in(samples: Sequence[Sample]) -> float | None:
     """Return in how many seconds the disk is full if the broker writes on as in the last hour; None
-    if that is not to be seen, or if mostly others fill the disk."""
-    wanted = ("disk_free", "journal", "index")
+    if that is not to be seen."""
+    figures = {name: key for name, key in LEVELS.items() if key in (FREE, *WRITTEN)}
     known = [
-        each for each in samples if all(each.figures.get(figure) is not None for figure in wanted)
+        each for each in samples if all(each.figures.get(name) is not None for name in figures)
     ]
-    if not known or known[-1].time - known[0].time < 10 * PERIOD_SECONDS:
+    if not known:
         return None
     first, last = (
-        [each.figures[figure] or 0.0 for figure in wanted] for each in known[:: len(known) - 1]
+        {key: each.figures[name] for name, key in figures.items()} for each in (known[0], known[-1])
     )
-    grown = sum(last[1:]) - sum(first[1:])
-    if grown <= 0 or first[0] - last[0] > OTHERS_MOST * grown:
-        return None
-    seconds = last[0] / (grown / (known[-1].time - known[0].time))
-    return seconds if seconds < FULL_DAYS_MAX * SECONDS_A_DAY else None
+    return disk_full_in(first, last, known[-1].time - known[0].time)
 
 
 async def hour(visit: Visit) -> Response:

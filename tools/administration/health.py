@@ -14,6 +14,7 @@ containers and for monitoring: without a running broker it does not read the jou
 """
 
 import contextlib
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,7 @@ from daybook.server.monitoring.health import (
     cluster_problems,
     problems,
 )
+from daybook.server.monitoring.rates import FULL_SECONDS_LEAST, disk_full_in, rates_between
 from daybook.tools.administration.broker_access import broker_option, is_elsewhere, reach
 from daybook.tools.administration.request_commands import (
     asked_moment,
@@ -58,6 +60,7 @@ HOLDER_COLUMNS: Final = (
     "transactions_bytes",
 )  # fmt: skip
 TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
+RATES_SECONDS_MAX: Final = 3600
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
                             "indexer_pid", "console_pid", "oldest_ready")  # fmt: skip
 """Fields of the status that are often copied into commands, and so are shown without separators."""
@@ -68,13 +71,25 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
 
 
 @click.command(epilog=CODES)
+@click.option(
+    "--rates", "seconds", type=click.IntRange(1, RATES_SECONDS_MAX), default=None,
+    metavar="SECONDS",
+    help="Compare with the state after so many seconds: messages per second that came in, were"
+    " delivered, acknowledged, dead-lettered and expired, and, from"
+    f" {FULL_SECONDS_LEAST:.0f} seconds on, when the disk is full if the broker writes on like"
+    " that.",
+)  # fmt: skip
 @at_option
 @broker_option
 @json_option
 @click.pass_context
-def status(ctx: click.Context, data: Path, as_json: bool) -> None:
+def status(ctx: click.Context, data: Path, as_json: bool, seconds: int | None) -> None:
     """Show the state of the broker."""
+    if seconds is not None and asked_moment() is not None:
+        raise click.UsageError("--rates measures a running broker; leave out --at")
     answer = {"running": True} | look(data, {"do": "status"})
+    if seconds is not None and answer["running"]:
+        answer = _measured(data, answer, seconds)
     # Problems are found while a broker runs; the journal has none.
     found = problems(answer) + _of_checks(data) if asked_moment() is None else []
     if as_json:
@@ -85,6 +100,20 @@ def status(ctx: click.Context, data: Path, as_json: bool) -> None:
             is_warning = problem.code == EXIT_WARNING
             click.secho(problem.text, fg="yellow" if is_warning else "red", err=True)
     _leave(ctx, found)
+
+
+def _measured(data: Path, before: dict[str, Any], seconds: int) -> dict[str, Any]:
+    """Return the state after so many seconds, with what changed since another, each second."""
+    begun = time.monotonic()
+    time.sleep(seconds)
+    answer = {"running": True} | look(data, {"do": "status"})
+    passed = time.monotonic() - begun
+    rates = rates_between(before, answer, passed)
+    return (
+        answer
+        | {f"{name}_per_second": rate for name, rate in rates.items()}
+        | {"disk_full_in_seconds": disk_full_in(before, answer, passed)}
+    )
 
 
 def _texts(found: list[Problem]) -> dict[str, list[str]]:
@@ -114,9 +143,11 @@ def _show(answer: dict[str, Any]) -> None:
         for each in answer.pop("memory_users", [])
     ]
     slow = answer.pop("slow_consumers", [])
-    if "uptime_seconds" in answer:
-        span = timedelta(seconds=int(answer.pop("uptime_seconds")))
-        answer["uptime"] = f"{span} (h:mm:ss)"
+    for key in ("uptime_seconds", "disk_full_in_seconds"):
+        seconds = answer.pop(key, None)
+        if seconds is not None:
+            span = timedelta(seconds=int(seconds))
+            answer[key.removesuffix("_seconds")] = f"{span} (h:mm:ss)"
     show_table(
         ("", "status"),
         [

@@ -4,16 +4,19 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
 import pytest
 
+from daybook.server.monitoring.rates import FULL_SECONDS_LEAST
 from tests.interop.console.test_pages import answer_of
 from tests.interop.console.using import send
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess
-from tests.support.process import BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -68,6 +71,34 @@ def test_the_last_hour_has_the_deliveries(broker: BrokerProcess, visit: Visit) -
     [answer] = answer_of(shlex.split(unescape(found[1])))
     assert sum(each["delivered"] for each in answer["steps"]) >= 0
     assert {"added", "acknowledged", "dead_lettered"} <= answer["steps"][-1].keys()
+
+
+def test_the_overview_shows_the_command_that_measures_its_rates(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    browser = visit("rea")
+
+    def command() -> list[str]:
+        found = re.search(r'<code id="command-2">([^<]*)</code>', browser.get(PAGE).text)
+        return shlex.split(unescape(found[1])) if found else []
+
+    words = wait_for(command, "a sample")
+    place = words.index("--rates") + 1
+    assert float(words[place]) >= FULL_SECONDS_LEAST
+    words[place] = "2"
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(answer_of, words)
+        while not asked.done():
+            send(broker, "measured", "x")
+        told = asked.result()
+    assert told["in_per_second"] > 0
+    assert told["acknowledged_per_second"] == 0
+    assert told["disk_full_in_seconds"] is None
+    assert "in per second" in daybook(broker, "status", "--rates", "1")
+    refused = nursery.run(
+        [DAYBOOK, *words[1:], "--at", "1"], capture_output=True, check=False, text=True
+    )
+    assert "--rates measures a running broker" in refused.stderr
 
 
 def test_the_console_shows_the_documentation_to_users(
