@@ -7,9 +7,9 @@
  * the power cut in the page cache; tests/crash/power.py reads it. The lock file of LMDB is not watched:
  * it means nothing after a power cut.
  *
- * While the file BLACKBOX_FAULT exists, its name ending in "full" or "broken", room cannot be
- * reserved (ENOSPC), or writes and syncs fail (EIO); ending in "slow", a sync takes 200 ms, ending in
- * "stuck", as long as the file exists.
+ * While a file of BLACKBOX_FAULT (separated by colons) exists, its name ending in "full" or "broken",
+ * room cannot be reserved (ENOSPC), or writes and syncs fail (EIO); ending in "slow", a sync takes
+ * 200 ms, ending in "stuck", as long as the file exists. The file gets a length once this was felt.
  *
  * With BLACKBOX_DEAF set syncs are not noted: the broker then lies to its clients, which the tests
  * must find out. */
@@ -41,12 +41,13 @@ struct record {
 enum { CREATE = 1, WRITE, SYNC, SIZE, RENAME, REMOVE, SYNC_FOLDER, SYNCED_WRITE };
 #define DESCRIPTORS 65536
 #define FOLDERS 4
+#define FAULTS 4
 
 static struct { char path[PATH_MAX]; size_t length, parent; } folders[FOLDERS];
 static int folder_count;
 static int log_fd = -1;
 static int deaf;
-static const char *fault;
+static char faults[FAULTS][PATH_MAX];
 static char watched[DESCRIPTORS]; /* 1 a file, 2 the folder itself, 3 a file whose writes sync */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
@@ -65,7 +66,13 @@ __attribute__((constructor)) static void begin(void) {
         folder_count++;
         list += length + (list[length] == ':');
     }
-    fault = getenv("BLACKBOX_FAULT");
+    list = getenv("BLACKBOX_FAULT");
+    for (int at = 0; list && *list; at++) {
+        size_t length = strcspn(list, ":");
+        if (at == FAULTS || length >= PATH_MAX) abort();
+        memcpy(faults[at], list, length);
+        list += length + (list[length] == ':');
+    }
     deaf = getenv("BLACKBOX_DEAF") != NULL;
     log_fd = REAL(open)(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (log_fd < 0) abort();
@@ -86,9 +93,12 @@ static uint64_t inode_of(int fd) {
 }
 
 static int has_fault(const char *kind) {
-    size_t length = fault ? strlen(fault) : 0;
-    return length > strlen(kind) && !strcmp(fault + length - strlen(kind), kind) &&
-           access(fault, F_OK) == 0;
+    for (int at = 0; at < FAULTS && *faults[at]; at++) {
+        size_t length = strlen(faults[at]);
+        if (length > strlen(kind) && !strcmp(faults[at] + length - strlen(kind), kind))
+            return truncate(faults[at], 1) == 0;
+    }
+    return 0;
 }
 
 static int is_file(int fd) { return fd >= 0 && fd < DESCRIPTORS && (watched[fd] & 1); }

@@ -11,7 +11,7 @@ from typing import Final
 
 from daybook.tools.drills.clients.workload import INPUT, ORDERS, OUTPUT
 from tests.crash.machines.clients import ANSWER_SECONDS, MAKERS, Crowd
-from tests.crash.machines.cluster import FAULTS, MAJORITY, Cluster, Libraries
+from tests.crash.machines.cluster import MAJORITY, Cluster, Libraries
 from tests.crash.machines.judge import judge
 from tests.crash.machines.mishaps import MISHAPS, Bad, Mishap
 from tests.crash.machines.network import Network
@@ -29,6 +29,8 @@ class Campaign:
         self.seed: Final = seed
         self.is_timely = True
         """Whether clocks are right, so that no confirm comes after one of a newer epoch."""
+        self.lane_blocks = 0
+        """The most blocks that were seen to go over the lanes of one lead."""
         self._left: list[Mishap] = []
 
     def play(self, rounds: int) -> None:
@@ -37,16 +39,24 @@ class Campaign:
             if not self._left:
                 self._left = self.chance.sample(MISHAPS, len(MISHAPS))
             self.round(self._left.pop())
+        self.cluster.wait_for(self._lanes_are_used, "a block that goes over lanes")
+
+    def _lanes_are_used(self) -> bool:
+        leader = self.cluster.leader()
+        if leader is not None:
+            self.lane_blocks = max(self.lane_blocks, leader.lane_blocks())
+        return self.lane_blocks > 0
 
     def round(self, mishap: Mishap) -> None:
         """Let one thing go wrong, and end it."""
         begun = time.monotonic()
         mishap(self.bad)
         self.crowd.patience.update(dict.fromkeys(MAKERS, ANSWER_SECONDS))
-        self.cluster.restore(lambda: self.chance.choice(FAULTS))
+        self.cluster.restore()
         self.cluster.wait_until_all_have_all()
         self.bad.wait_for_confirms()
         assert not self.crowd.ledger.violations, self.report()
+        self._lanes_are_used()
         print(f"{mishap.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
 
     def finish(self) -> None:
@@ -59,7 +69,7 @@ class Campaign:
         for machine in sorted(self.cluster.machines.values(), key=lambda each: each is leader):
             assert machine.stop() == 0, self.cluster.report()
         wrong = list(judge(self.cluster, self.crowd, is_timely=self.is_timely))
-        print(f"seed {self.seed}: {self.crowd.ledger.summary()}")
+        print(f"seed {self.seed}: {self.crowd.ledger.summary()}, lane blocks {self.lane_blocks}")
         assert not wrong, "\n".join([*wrong[:20], self.report()])
         assert self.crowd.ledger.confirmed, "the clients got nothing done"
 

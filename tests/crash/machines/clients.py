@@ -5,6 +5,7 @@ addresses adds: which machine confirmed what, and when. A client whose way to it
 blocked drops the connection, as one with heart-beats does; so what arrives was said just before.
 """
 
+import math
 import random
 import threading
 import time
@@ -18,6 +19,8 @@ from daybook.tools.drills.clients.ledger import Ledger
 from daybook.tools.drills.clients.workload import STAFF, Worker, begin_work
 from tests.crash.machines.network import CLIENTS, MACHINES, Network
 
+ROUTED: Final = "Routed"
+ACKNOWLEDGED: Final = "Acknowledged"
 ANSWER_SECONDS: Final = 8.0
 """A client that waits longer for an answer tries another machine."""
 CONNECT_SECONDS: Final = 5.0
@@ -26,12 +29,19 @@ PAUSE_SECONDS: Final = 0.005
 MAKERS: Final[dict[str, Callable[..., Client]]] = {"stomp": StompClient, "amqp": AmqpDrillClient}
 
 
+class Done(NamedTuple):
+    """What a client did with a message: the kind of its event, and the body."""
+
+    kind: str
+    body: str
+
+
 class Confirm(NamedTuple):
     """A machine confirmed something to a client, which read it at this moment (monotonic)."""
 
     machine: str
     moment: float
-    body: str
+    done: Done
 
 
 class Roaming:
@@ -46,30 +56,33 @@ class Roaming:
         self.machine: Final = machine
         self._protocol: Final = protocol
         self.keeps_what_was_undone: Final = self._client.keeps_what_was_undone
-        self._awaited: Final[dict[str, float]] = {}
+        self._awaited: Final[dict[str, tuple[float, list[Done]]]] = {}
+        self._transactions: Final[dict[str, list[Done]]] = {}
 
     def _check(self) -> None:
         if self._crowd.is_over or self._crowd.network.generations[self.machine] != self._generation:
             raise Gone
-        oldest = next(iter(self._awaited.values()), None)
-        if oldest is not None and time.monotonic() - oldest > self._crowd.patience[self._protocol]:
+        begun, _ = next(iter(self._awaited.values()), (math.inf, []))
+        if time.monotonic() - begun > self._crowd.patience[self._protocol]:
             raise Gone
 
-    def _await(self, receipt: str) -> None:
+    def _await(self, receipt: str, *done: Done, transaction: str = "") -> None:
         self._check()
+        if transaction:
+            self._transactions[transaction].extend(done)
         if receipt:
-            self._awaited[receipt] = time.monotonic()
+            self._awaited[receipt] = time.monotonic(), list(done)
 
     def send(self, destination: str, body: str, receipt: str = "", transaction: str = "") -> None:
         time.sleep(PAUSE_SECONDS)
-        self._await(receipt)
+        self._await(receipt, Done(ROUTED, body), transaction=transaction)
         self._client.send(destination, body, receipt, transaction)
 
     def subscribe(self, destination: str, id: str, credit: int) -> None:
         self._client.subscribe(destination, id, credit)
 
     def ack(self, delivery: Delivery, receipt: str, transaction: str = "") -> None:
-        self._await(receipt)
+        self._await(receipt, Done(ACKNOWLEDGED, delivery.body), transaction=transaction)
         self._client.ack(delivery, receipt, transaction)
 
     def nack(self, delivery: Delivery, receipt: str) -> None:
@@ -78,13 +91,15 @@ class Roaming:
 
     def begin(self, transaction: str) -> None:
         self._client.begin(transaction)
+        self._transactions[transaction] = []
 
     def commit(self, transaction: str, receipt: str) -> None:
-        self._await(receipt)
+        self._await(receipt, *self._transactions.pop(transaction))
         self._client.commit(transaction, receipt)
 
     def abort(self, transaction: str, receipt: str) -> None:
         self._await(receipt)
+        del self._transactions[transaction]
         self._client.abort(transaction, receipt)
 
     def receive(self, seconds: float) -> Heard | None:
@@ -93,8 +108,9 @@ class Roaming:
         # A blocked way may let through at last something that was said long ago.
         self._check()
         if isinstance(heard, Receipt):
-            del self._awaited[heard.id]
-            self._crowd.confirms.append(Confirm(self.machine, time.monotonic(), heard.id))
+            _, done = self._awaited.pop(heard.id)
+            moment = time.monotonic()
+            self._crowd.confirms.extend(Confirm(self.machine, moment, each) for each in done)
         return heard
 
     def cut(self) -> None:

@@ -75,7 +75,6 @@ class Machine:
         self.log: Final = self.folder / "node.log"
         self.config: Final = self.folder / "node.toml"
         self.environment: dict[str, str] = {}
-        self.fault: Path | None = None
         self._mark: Final = f"{os.getpid()}-{folder}-{name}"
         self._network: Final = network
         self._etcd_command: Final = etcd
@@ -112,18 +111,18 @@ class Machine:
 
     # ---- the node
 
-    def start(self, libraries: Libraries, fault: str = FAULTS[0]) -> None:
-        """Start the node, if it does not run; its disk can have a fault later."""
+    def start(self, libraries: Libraries) -> None:
+        """Start the node, if it does not run; its disk can have faults later."""
         if self._node is not None:
             assert self._node.poll() is None, f"{self.name} has ended by itself"
             return
         environment = os.environ | {MARK: self._mark} | self.environment
-        self.fault = self.folder / fault
         if self._platter is None:
             self._switch_on()
         environment |= {
             "LD_PRELOAD": ":".join(map(str, libraries)), "STEPPED_CLOCK": str(self._clock),
-            "BLACKBOX_LOG": str(self._box), "BLACKBOX_FAULT": str(self.fault),
+            "BLACKBOX_LOG": str(self._box),
+            "BLACKBOX_FAULT": ":".join(str(self.folder / each) for each in FAULTS),
             "BLACKBOX_FOLDER": ":".join(map(str, self._folders)),
         }  # fmt: skip
         with self.log.open("ab") as log:
@@ -137,6 +136,13 @@ class Machine:
         with suppress(ControlError, OSError):
             return ask(self.data, {"do": "cluster"}, ASK_SECONDS, name=NODE_SOCKET) or {}
         return {}
+
+    def lane_blocks(self) -> int:
+        """Return how many blocks the broker has sent over lanes; 0 if there is none."""
+        with suppress(ControlError, OSError):
+            lanes = (ask(self.data, {"do": "status"}, ASK_SECONDS) or {}).get("lanes", {})
+            return int(lanes.get("blocks", 0))
+        return 0
 
     def signal(self, number: int) -> None:
         """Send a signal to every process of the node."""
@@ -210,15 +216,18 @@ class Machine:
         shutil.rmtree(self.data, ignore_errors=True)
         self._platter = None
 
-    def break_disk(self) -> None:
-        """Let the fault begin that was chosen when the node started."""
-        if self.fault is not None:
-            self.fault.touch()
+    def break_disk(self, fault: str) -> None:
+        """Let a fault begin."""
+        (self.folder / fault).touch()
+
+    def feels(self, fault: str) -> bool:
+        """Return whether a process has met a fault that began."""
+        return (self.folder / fault).stat().st_size > 0
 
     def mend_disk(self) -> None:
-        """Let it end."""
-        if self.fault is not None:
-            self.fault.unlink(missing_ok=True)
+        """Let all faults end."""
+        for fault in FAULTS:
+            (self.folder / fault).unlink(missing_ok=True)
 
     def journal(self) -> dict[str, bytes]:
         """Return the content of the journal, by the names of the segments."""
@@ -294,12 +303,12 @@ class Cluster:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def start(self, fault: Callable[[], str] = lambda: FAULTS[0]) -> None:
+    def start(self) -> None:
         """Start all that does not run."""
         for machine in self.machines.values():
             machine.start_etcd()
         for machine in self.machines.values():
-            machine.start(self.libraries, fault())
+            machine.start(self.libraries)
 
     def close(self) -> None:
         """Kill everything."""
@@ -308,14 +317,14 @@ class Cluster:
             machine.kill_etcd()
         self.network.close()
 
-    def restore(self, fault: Callable[[], str] = lambda: FAULTS[0]) -> None:
+    def restore(self) -> None:
         """End everything that goes wrong, and start what does not run."""
         self.network.heal()
         for machine in self.machines.values():
             machine.mend_disk()
             machine.signal(signal.SIGCONT)
             machine.signal_etcd(signal.SIGCONT)
-        self.start(fault)
+        self.start()
 
     # ---- its state
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from daybook.recovery.readonly import newest_state
-from tests.crash.machines.clients import Confirm, Crowd
+from tests.crash.machines.clients import ACKNOWLEDGED, ROUTED, Confirm, Crowd, Done
 from tests.crash.machines.cluster import Cluster, Machine
 from tests.support.process import JOURNAL
 
@@ -48,8 +48,10 @@ def judge(cluster: Cluster, crowd: Crowd, *, is_timely: bool) -> Iterator[str]:
     numbers = [each.number for each in epochs]
     if sorted(set(numbers)) != numbers:
         yield f"epochs do not grow: {epochs}"
-    for body in sorted(crowd.ledger.receipted - places.keys()):
-        yield f"{body} had its receipt, and is not in the journal"
+    said = {Done(ROUTED, body) for body in crowd.ledger.receipted}
+    said |= {Done(ACKNOWLEDGED, body) for body in crowd.ledger.confirmed}
+    for kind, body in sorted(said - places.keys()):
+        yield f"{kind} of {body} had its receipt, and is not in the journal"
     yield from judge_confirms(epochs, places, crowd.confirms, is_timely=is_timely)
 
 
@@ -87,31 +89,40 @@ def compare(journals: Sequence[dict[str, bytes]]) -> Iterator[str]:
             yield f"{name} is not the same everywhere"
 
 
-def read_history(data: Path) -> tuple[list[Epoch], dict[str, int]]:
-    """Return the epochs of a journal, and where the messages are, by their bodies."""
-    kinds = ("--kind", "BrokerStarted", "--kind", "Routed")
+def read_history(data: Path) -> tuple[list[Epoch], dict[Done, int]]:
+    """Return the epochs of a journal, and where messages were routed and acknowledged."""
+    kinds = [f"--kind={kind}" for kind in ("BrokerStarted", ROUTED, ACKNOWLEDGED)]
     done = subprocess.run(
         [JOURNAL, "inspect", "--json", "--bodies", *kinds, data],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     events: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    bodies = {each["message"]: each["body"] for each in events if each["kind"] == ROUTED}
     epochs = [
         Epoch(event["lsn"], event["detail"]["epoch"], event["detail"]["node"])
         for event in events if event["kind"] == "BrokerStarted"
     ]  # fmt: skip
-    return epochs, {each["body"]: each["lsn"] for each in events if each["kind"] == "Routed"}
+    places = {
+        Done(each["kind"], bodies[each["message"]]): each["lsn"]
+        for each in events if each["kind"] in (ROUTED, ACKNOWLEDGED)
+    }  # fmt: skip
+    return epochs, places
 
 
 def judge_confirms(
-    epochs: Sequence[Epoch], places: dict[str, int], confirms: Sequence[Confirm], *, is_timely: bool
+    epochs: Sequence[Epoch],
+    places: dict[Done, int],
+    confirms: Sequence[Confirm],
+    *,
+    is_timely: bool,
 ) -> Iterator[str]:
     """Yield confirms that a machine must not have given, or not then."""
     begins = [each.lsn for each in epochs]
     first: dict[int, Confirm] = {}
     last: dict[int, Confirm] = {}
     for confirm in confirms:
-        if confirm.body in places:
-            epoch = epochs[bisect(begins, places[confirm.body]) - 1]
+        if confirm.done in places:
+            epoch = epochs[bisect(begins, places[confirm.done]) - 1]
             if epoch.node != confirm.machine:
                 yield f"{confirm} was written by {epoch}"
             first.setdefault(epoch.number, confirm)

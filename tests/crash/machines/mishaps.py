@@ -208,14 +208,40 @@ def leave_what_one_follower_has(bad: Bad) -> None:
     bad.wait_for_another(victim)
 
 
-def break_disk_of_leader(bad: Bad) -> None:
-    bad.leader.break_disk()
+def fill_disk_of_leader(bad: Bad) -> None:
+    break_disk(bad, bad.leader, "full")
     time.sleep(bad.chance.uniform(1, LONGER_THAN_A_LEASE))
 
 
-def break_disk_of_follower(bad: Bad) -> None:
-    bad.another(bad.leader).break_disk()
+def slow_disk_of_leader(bad: Bad) -> None:
+    break_disk(bad, bad.leader, "slow")
     bad.wait_for_confirms()
+
+
+def hang_disk_of_leader(bad: Bad) -> None:
+    break_disk(bad, bad.leader, "stuck")
+    time.sleep(bad.chance.uniform(1, LONGER_THAN_A_LEASE))
+
+
+def fill_disk_of_follower(bad: Bad) -> None:
+    break_disk(bad, bad.another(bad.leader), "full")
+    bad.wait_for_confirms()
+
+
+def slow_disk_of_follower(bad: Bad) -> None:
+    break_disk(bad, bad.another(bad.leader), "slow")
+    bad.wait_for_confirms()
+
+
+def hang_disk_of_follower(bad: Bad) -> None:
+    break_disk(bad, bad.another(bad.leader), "stuck")
+    bad.wait_for_confirms()
+
+
+def break_disk(bad: Bad, victim: Machine, fault: str) -> None:
+    """Wait, too, until the fault is felt."""
+    victim.break_disk(fault)
+    bad.cluster.wait_for(lambda: victim.feels(fault), f"a disk that is {fault}")
 
 
 def lose_disk_of_leader(bad: Bad) -> None:
@@ -365,7 +391,8 @@ MISHAPS: Final[tuple[Mishap, ...]] = (
     kill_leader, kill_node_of_leader, kill_broker, kill_follower, stop_leader, freeze_leader,
     freeze_node_of_leader, freeze_broker, freeze_follower, wake_broker_before_its_node,
     cut_power_of_leader, cut_power_of_two, cut_power_of_all, leave_what_one_follower_has,
-    break_disk_of_leader, break_disk_of_follower, lose_disk_of_leader, lose_disk_of_follower,
+    fill_disk_of_leader, slow_disk_of_leader, hang_disk_of_leader, fill_disk_of_follower,
+    slow_disk_of_follower, hang_disk_of_follower, lose_disk_of_leader, lose_disk_of_follower,
     come_back_empty_beside_one_that_lags, step_clocks, isolate_leader, isolate_leader_from_nodes,
     isolate_leader_from_etcd, cut_off_leader, block_one_way, block_all_that_leader_says, flap,
     be_late, lose_packets, kill_one_etcd, freeze_one_etcd, kill_all_etcd, freeze_etcd,
