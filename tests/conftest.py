@@ -4,6 +4,7 @@
 default) is quick. No profile has a deadline: tests never depend on how fast the machine is.
 """
 
+import faulthandler
 import gc
 import os
 import random
@@ -49,6 +50,14 @@ _LONG_FIRST: Final = ("pipeline", "crash", "soak", "attack", "interop", "propert
 """Folders with tests that take long: begun last, a single file would keep one processor busy while
 the others have nothing left to do."""
 _SCHEDULER: Final = pytest.StashKey[Any]()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test that says itself how long it may take, as a campaign of hours does, not end before
+    that with all others: `pytest-timeout` ends it."""
+    own = item.get_closest_marker("timeout")
+    if own is not None and own.args[0] > float(item.config.getini("faulthandler_timeout")):
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(tryfirst=True)
