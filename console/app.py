@@ -65,6 +65,15 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 def application(console: Console) -> "Guard":
     """Return the application of a console."""
+    app = Starlette(
+        routes=routes(console), lifespan=lambda _: console.living(),
+        exception_handlers={404: _none, 405: _none, 500: _broken},
+    )  # fmt: skip
+    return Guard(app, console.hosts)
+
+
+def routes(console: Console) -> list[Route]:
+    """Return the routes of all pages."""
 
     async def home(request: Request) -> Response:
         return await _home(console, request)
@@ -72,7 +81,7 @@ def application(console: Console) -> "Guard":
     async def theme(request: Request) -> Response:
         return await answered(console, request, lambda: _choose_theme(console, request))
 
-    routes = [
+    return [
         Route("/", home),
         Route("/theme", theme, methods=["POST"]),
         Route("/static/{path:path}", static),
@@ -97,9 +106,6 @@ def application(console: Console) -> "Guard":
             for path, page, methods in module.PAGES
         ),
     ]
-    handlers = {404: _none, 405: _none, 500: _broken}
-    app = Starlette(routes=routes, lifespan=lambda _: console.living(), exception_handlers=handlers)
-    return Guard(app, console.hosts)
 
 
 async def _home(console: Console, request: Request) -> Response:

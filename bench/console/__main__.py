@@ -1,27 +1,25 @@
 """How fast the console answers: `python -m bench.console --queues 100000 --messages 1000000`.
 
-Three worlds, each in a data directory of its own (`--only` chooses): many queues, a queue with many
-messages and many dead letters, and a long history without a broker. Each page is asked for several
-times, by a browser without scripts: the first time with a console that has just started, and then
-with pauses, so that no answer is one that the console has kept. Processor time is that of all
-processes of the console, and of the broker. An honest client of the broker is measured alone and
-beside pages that are asked for without a pause.
+Four worlds, each in a data directory of its own (`--only` chooses): many queues, of which all pages
+are shown; a queue with many messages and many dead letters; a long history without a broker; and a
+broker that has the long history behind it, which is asked by queries in SQL. Each page is asked for
+several times, by a browser without scripts: the first time with a console that has just started,
+and then with pauses, so that no answer is one that the console has kept. Processor time is that of
+all processes of the console, and of the broker. An honest client of the broker is measured alone
+and beside pages and queries that are asked for without a pause.
 
-Fault model: a page that is an error ends the run.
+Fault model: a page that is an error ends the run; a query may end with a limit of the console.
 """
 
+import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Final
-from urllib.parse import urlencode
 
 import click
 import msgspec
@@ -30,74 +28,34 @@ from rich.console import Console
 from bench.brokers.running import Running, TargetError
 from bench.brokers.targets import DaybookTarget
 from bench.console import worlds
-from bench.console.visitor import Visitor
-from bench.load.child import environment
+from bench.console.beside import BESIDE, Beside, Queried, Trips, measure_beside, measure_queries
+from bench.console.pages import Ask, history_asks, message_asks, queue_asks
+from bench.console.served import Bench, Figure
 from bench.load.frames import LoadError
-from bench.load.honest import Honest, percentile
 from bench.reports.tables import markdown_table
-from daybook.history.moments import last_lsn
-from daybook.journal.data_directory import DATA_ID, JOURNAL, SNAPSHOTS
-from daybook.journal.disk import RealDisk
-from daybook.journal.segments.segment import data_id_of
-from daybook.paging.snapshots.snapshots import known_snapshots
-from daybook.server.administration.views import ADDRESS_ORDERS, QUEUE_ORDERS
+from daybook.journal.data_directory import DATA_ID
 
-GATE_PAGE_S: Final = 0.3
-GATE_STORY_S: Final = 1.0
-GATE_MOMENT_S: Final = 3.0
-KEPT_S: Final = 2.1
-"""After so long the console asks the broker again."""
-READY_S: Final = 60.0
-BESIDE: Final = 2
-"""So many browsers ask without a pause beside the honest client."""
-NEAR: Final = 3000
-NONE: Final = {"header": "order=4711"}
-MANY: Final = {"header": "_AMQ_ORIG_QUEUE=queue.4"}
-"""A header of dead letters."""
-WORLDS: Final = ("queues", "messages", "history")
+WORLDS: Final = ("queues", "messages", "history", "queries")
+OF_A_QUEUE: Final = "/events?queue=queue.199"
+"""What takes the console longest among the pages of a long history without a moment."""
 _TABLE_COLUMNS: Final = 130
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """A page that is asked for: its name, its path, and the seconds that it may take."""
+class Long(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker with a long history behind it: what its start took, and its queries."""
 
-    name: str
-    path: str
-    gate_s: float = GATE_PAGE_S
-
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a page: seconds to its first byte and to its end, the first time and the median
-    later; processor seconds of the console and of the broker."""
-
-    world: str
-    page: str
-    gate_s: float
-    size: int
-    cold_s: float
-    first_s: float
-    whole_s: float
-    console_cpu_s: float
-    broker_cpu_s: float
-
-
-class Beside(msgspec.Struct, frozen=True, kw_only=True):
-    """Round trips of an honest client, in milliseconds, alone and beside pages."""
-
-    world: str
-    pages: str
-    alone_p50_ms: float
-    alone_p99_ms: float
-    p50_ms: float
-    p99_ms: float
-    longest_ms: float
+    start_s: float
+    start_cpu_s: float
+    peak_bytes: int
+    queries: list[Queried]
 
 
 class Report(msgspec.Struct, frozen=True):
     """All figures."""
 
-    figures: list[Figure]
-    beside: list[Beside]
+    figures: list[Figure] = []
+    beside: list[Beside] = []
+    long: list[Long] = []
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -108,208 +66,6 @@ class Sizes(msgspec.Struct, frozen=True):
     deaths: int
     events: int
     trips: int
-
-
-class Bench:
-    """A console that runs, and a browser that is logged in."""
-
-    def __init__(self, data: Path, folder: Path, broker: Running | None) -> None:
-        """Start a console for a data directory; raises TargetError."""
-        self._broker: Final = broker
-        self._name: Final = data.name
-        command = [sys.executable, "-m", "daybook", "console", "--data", str(data)]
-        command += ["--listen", "http://127.0.0.1:0", "--link"]
-        self.running: Final = Running("console", [command], folder, environment())
-        printed = folder / "output"
-        self._url = _said(printed, "ready ")
-        link = _said(printed, "log in as the operator: ")
-        self._visitor: Final = Visitor(self._url)
-        self._visitor.get(link.removeprefix(self._url))
-
-    def path(self, page: str, query: Mapping[str, str | int] = {}) -> str:
-        """Return the path of a page of the broker."""
-        return f"/b/{self._name}{page}{'?' if query else ''}{urlencode(query)}"
-
-    def measure(self, world: str, asks: list[Ask], rounds: int) -> list[Figure]:
-        """Ask for each page so many times. Raises LoadError."""
-        found: dict[str, list[tuple[float, float, float, float, int]]] = {}
-        for _ in range(rounds):
-            begun = time.monotonic()
-            for each in asks:
-                found.setdefault(each.name, []).append(self._measure_one(each))
-            time.sleep(max(0.0, KEPT_S - (time.monotonic() - begun)))
-        return [_figure(world, each, found[each.name]) for each in asks]
-
-    def _measure_one(self, each: Ask) -> tuple[float, float, float, float, int]:
-        before = self.running.cpu_s(), self._broker.cpu_s() if self._broker else 0.0
-        shown = self._visitor.get(each.path)
-        after = self.running.cpu_s(), self._broker.cpu_s() if self._broker else 0.0
-        used = [late - early for late, early in zip(after, before, strict=True)]
-        return shown.first_s, shown.whole_s, used[0], used[1], shown.size
-
-    def find(self, path: str, mark: str) -> str:
-        """Return the number behind a mark in a page. Raises LoadError."""
-        text = self._visitor.get(path).text
-        _, found, rest = text.partition(mark)
-        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-        if not found or not digits:
-            raise LoadError(f"console: {path} does not say {mark}")
-        return digits
-
-    def ask_on(self, path: str, until: threading.Event) -> None:
-        """Ask for a page again and again, each time for another one."""
-        number = 0
-        while not until.is_set():
-            number += 1
-            self._visitor.get(f"{path}&offset={number % 1000}")
-
-    def close(self) -> None:
-        """End the console."""
-        self.running.stop()
-
-
-def _said(printed: Path, beginning: str) -> str:
-    """Wait for a line of the console; return what it says."""
-    deadline = time.monotonic() + READY_S
-    while time.monotonic() < deadline:
-        for line in printed.read_text("utf-8").splitlines():
-            if line.startswith(beginning):
-                return line.removeprefix(beginning)
-        time.sleep(0.05)
-    raise TargetError(f"the console printed:\n{printed.read_text('utf-8')[-2000:]}")
-
-
-def _figure(world: str, asked: Ask, taken: list[tuple[float, float, float, float, int]]) -> Figure:
-    later = taken[1:] or taken
-    first, whole, console, broker, size = (median(column) for column in zip(*later, strict=True))
-    return Figure(
-        world=world, page=asked.name, gate_s=asked.gate_s, size=int(size),
-        cold_s=round(taken[0][0], 3), first_s=round(first, 3), whole_s=round(whole, 3),
-        console_cpu_s=round(console, 3), broker_cpu_s=round(broker, 3),
-    )  # fmt: skip
-
-
-def queue_asks(bench: Bench, queues: int) -> list[Ask]:
-    """Return the pages of a broker with many queues."""
-    name = "orders.00.client-000000"
-    asks = [Ask("overview", bench.path(""))]
-    lists = {"queues": tuple(QUEUE_ORDERS), "addresses": tuple(ADDRESS_ORDERS)}
-    for what, orders in lists.items():
-        path = f"/list/{what}"
-        asks += [
-            Ask(f"{what}", bench.path(path)),
-            Ask(f"{what}, in the middle", bench.path(path, {"offset": queues // 2})),
-            Ask(f"{what}, the last ones", bench.path(path, {"offset": queues - 100})),
-            Ask(f"{what}, searched", bench.path(path, {"search": "client-0000"})),
-            Ask(f"{what}, one found", bench.path(path, {"search": f"client-{queues - 1:06d}"})),
-        ]
-        for order in orders:
-            sort = {"sort": order, "descending": "true"}
-            asks.append(Ask(f"{what} by {order}", bench.path(path, sort)))
-        for where, offset in (("middle", queues // 2), ("end", queues - 100)):
-            place: dict[str, str | int] = {
-                "sort": orders[0],
-                "descending": "true",
-                "offset": offset,
-            }
-            asks.append(Ask(f"{what} sorted, at the {where}", bench.path(path, place)))
-    return [
-        *asks,
-        Ask("one queue", bench.path("/queue", {"queue": name})),
-        Ask("one address", bench.path("/address", {"address": name})),
-        Ask("form", bench.path("/do/queue/purge", {"queue": name})),
-        Ask("connections", bench.path("/list/connections")),
-        Ask("consumers", bench.path("/list/consumers")),
-    ]
-
-
-def message_asks(bench: Bench, messages: int) -> list[Ask]:
-    """Return the pages of a queue with many messages, and of many dead letters."""
-    queue = {"queue": worlds.LARGE}
-    last = messages - 50
-    first_id = bench.find(bench.path("/messages", queue), "message=")
-    asks = [
-        Ask("one queue", bench.path("/queue", queue)),
-        Ask("messages", bench.path("/messages", queue)),
-        Ask("messages, in the middle", bench.path("/messages", queue | {"offset": messages // 2})),
-        Ask("messages, the last ones", bench.path("/messages", queue | {"offset": last})),
-        Ask("messages, half fit", bench.path("/messages", queue | {"filter": "region = 'eu'"})),
-        Ask("messages, few fit", bench.path("/messages", queue | {"filter": "rare = 'yes'"})),
-        Ask("one message", bench.path("/message", queue | {"message": first_id})),
-    ]
-    dead = {"queue": worlds.DEAD}
-    for field in ("reason", "error"):
-        path = bench.path("/dead-letters", dead | {"by": field})
-        asks.append(Ask(f"dead letters by {field}", path))
-    return asks
-
-
-def farthest(data: Path) -> int:
-    """Return the event that lies the most events behind the snapshot before it."""
-    disk = RealDisk(data / JOURNAL)
-    known = sorted(each.lsn for each in known_snapshots(data / SNAPSHOTS, data_id_of(disk)))
-    spans = pairwise([0, *known, last_lsn(disk) + 1])
-    return max(spans, key=lambda span: span[1] - span[0])[1] - 1
-
-
-def history_asks(bench: Bench, data: Path) -> list[Ask]:
-    """Return the pages of a long history."""
-    last = last_lsn(RealDisk(data / JOURNAL))
-    asks = [
-        Ask("time machine", bench.path("/past"), GATE_MOMENT_S),
-        Ask("events, the newest", bench.path("/events"), GATE_STORY_S),
-    ]
-    for share in (1, 250, 500, 750, 950):
-        lsn = last * share // 1000
-        # The id of a message is that of its Routed, and each block has some.
-        near: dict[str, str | int] = {"from": max(lsn - NEAR, 1), "kind": "Routed"}
-        found = bench.find(bench.path("/events", near), "message=")
-        asks += [
-            Ask(f"story at {share / 10} %", bench.path("/story", {"message": found}), GATE_STORY_S),
-            Ask(f"picture at {share / 10} %", bench.path("/story.svg", {"message": found}),
-                GATE_STORY_S),
-            Ask(f"events at {share / 10} %", bench.path("/events", {"from": lsn}), GATE_STORY_S),
-            Ask(f"queues at {share / 10} %", bench.path("/list/queues", {"at": lsn}),
-                GATE_MOMENT_S),
-        ]  # fmt: skip
-    asks += [
-        Ask("events of a message", bench.path("/events", {"message": found}), GATE_STORY_S),
-        Ask("events of a queue", bench.path("/events", {"queue": "queue.199"}), GATE_STORY_S),
-        Ask("marks of long ago", bench.path("/events", {"kind": "BrokerStarted"}), GATE_MOMENT_S),
-        Ask("stories by a header of none", bench.path("/story", NONE), GATE_STORY_S),
-        Ask("stories by a header of many", bench.path("/story", MANY), GATE_STORY_S),
-        Ask("queues at the farthest moment", bench.path("/list/queues", {"at": farthest(data)}),
-            GATE_MOMENT_S),
-        Ask("queues now, without a broker", bench.path("/list/queues"), GATE_MOMENT_S),
-        Ask("two moments", bench.path("/compare", {"before": last // 3, "after": last // 2}),
-            2 * GATE_MOMENT_S),
-    ]  # fmt: skip
-    return asks
-
-
-def measure_beside(world: str, bench: Bench, port: int, trips: int, name: str, path: str) -> Beside:
-    """Measure an honest client alone, and beside browsers. Raises LoadError."""
-    over = threading.Event()
-    with Honest(port) as honest:
-        honest.measure(trips)
-        alone = honest.measure(trips)
-        threads = [
-            threading.Thread(target=bench.ask_on, args=(path, over), daemon=True)
-            for _ in range(BESIDE)
-        ]
-        for each in threads:
-            each.start()
-        try:
-            beside = honest.measure(trips)
-        finally:
-            over.set()
-            for each in threads:
-                each.join()
-    return Beside(
-        world=world, pages=name, alone_p50_ms=round(median(alone), 2),
-        alone_p99_ms=round(percentile(alone, 0.99), 2), p50_ms=round(median(beside), 2),
-        p99_ms=round(percentile(beside, 0.99), 2), longest_ms=round(max(beside), 2),
-    )  # fmt: skip
 
 
 @contextmanager
@@ -351,12 +107,40 @@ def measure_live(
     return Report(figures, besides)
 
 
+def measure_long(history: Path, folder: Path, python: str | None, trips: int) -> Report:
+    """Measure queries over the history of a broker that runs. Raises LoadError, TargetError."""
+    # A broker writes into its data directory, and the history is used again.
+    _note(f"copying {history}")
+    shutil.copytree(history, folder / "data")
+    begun = time.monotonic()
+    with serving(folder, python) as (running, data):
+        start_s, start_cpu_s = time.monotonic() - begun, running.cpu_s()
+        _note(f"the broker started after {start_s:.1f} s")
+        worlds.wait_until_indexed(data)
+        (folder / "console").mkdir()
+        bench = Bench(data, folder / "console", running)
+        try:
+            beside = measure_beside(
+                "queries", bench, running.endpoint.port, trips, "events of a queue",
+                bench.path(OF_A_QUEUE),
+            )  # fmt: skip
+            queries = list(measure_queries(bench, running, trips))
+        finally:
+            bench.close()
+        peak = max(running.peak_rss_bytes())
+    long = Long(
+        start_s=round(start_s, 2), start_cpu_s=round(start_cpu_s, 2), peak_bytes=peak,
+        queries=queries,
+    )  # fmt: skip
+    return Report(beside=[beside], long=[long])
+
+
 def measure_history(data: Path, folder: Path, rounds: int) -> Report:
     """Measure the pages of a history. Raises LoadError, TargetError."""
     assert (data / DATA_ID).exists()
     bench = Bench(data, folder, None)
     try:
-        return Report(bench.measure("history", history_asks(bench, data), rounds), [])
+        return Report(bench.measure("history", history_asks(bench, data), rounds))
     finally:
         bench.close()
 
@@ -366,9 +150,11 @@ def measure_world(
 ) -> Report:
     """Make a world and measure its pages. Raises LoadError, TargetError."""
     folder.mkdir()
-    if world == "history":
+    if world in ("history", "queries"):
         data = worlds.make_long_history(history or folder / "past", sizes.events, _note)
         (folder / "beside").mkdir()
+        if world == "queries":
+            return measure_long(data, folder / "beside", python, sizes.trips)
         return measure_history(data, folder / "beside", rounds)
     if world == "queues":
         return measure_live(
@@ -386,6 +172,8 @@ def measure_world(
 def _make_queues(sizes: Sizes, running: Running, data: Path) -> None:
     _note(f"making {sizes.queues:,} queues")
     worlds.send(running.endpoint, worlds.queue_frames(sizes.queues))
+    worlds.wait_until_indexed(data)
+    worlds.verify(data)
 
 
 def _make_messages(sizes: Sizes, running: Running, data: Path) -> None:
@@ -412,9 +200,32 @@ def _print(report: Report) -> None:
     for each in report.beside:
         click.echo(
             f"an honest client beside {BESIDE} browsers that ask for {each.pages} ({each.world}):"
-            f" round trip p50 {each.p50_ms} ms, p99 {each.p99_ms} ms, longest {each.longest_ms} ms;"
-            f" alone p50 {each.alone_p50_ms} ms, p99 {each.alone_p99_ms} ms"
+            f" {_in_words(each.beside)}; alone {_in_words(each.alone)}"
         )
+    for long in report.long:
+        click.echo(
+            f"a broker with the long history started in {long.start_s} s, {long.start_cpu_s} s of"
+            f" a processor, and took {long.peak_bytes >> 20:,} MiB at most"
+        )
+        for query in long.queries:
+            click.echo(_query_in_words(query))
+
+
+def _query_in_words(each: Queried) -> str:
+    return (
+        f"an honest client beside the query '{each.query}' over {each.events:,} events:"
+        f" {_in_words(each.beside)}; alone {_in_words(each.alone)}; after {each.seconds} s:"
+        f" {each.ended}; the console took {each.console_cpu_s} s of a processor, and"
+        f" {each.most_bytes >> 20:,} MiB at most, {each.largest_bytes >> 20:,} of them in one"
+        f" process; the broker took {each.broker_cpu_s} s of a processor"
+    )
+
+
+def _in_words(trips: Trips) -> str:
+    return (
+        f"p50 {trips.p50_ms} ms, p99 {trips.p99_ms} ms, longest of {trips.count:,}"
+        f" {trips.longest_ms} ms"
+    )
 
 
 @click.command(context_settings={"show_default": True})
@@ -445,7 +256,7 @@ def main(
     as_json: bool,
 ) -> None:
     """Measure pages of the console. Exits with 1 if one is over its goal, or the broker failed."""
-    report = Report([], [])
+    report = Report()
     chosen = only or WORLDS
     sizes = Sizes(queues, messages, deaths, events, trips)
     try:
@@ -455,6 +266,7 @@ def main(
                 measured = measure_world(world, folder / world, sizes, python, rounds, history)
                 report.figures.extend(measured.figures)
                 report.beside.extend(measured.beside)
+                report.long.extend(measured.long)
     except (LoadError, TargetError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:

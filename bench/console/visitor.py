@@ -2,7 +2,9 @@
 pages. Must never know what a page says.
 """
 
+import html
 import http.client
+import re
 import time
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -12,16 +14,23 @@ from bench.load.frames import LoadError
 ANSWER_S: Final = 120.0
 REDIRECTS_MAX: Final = 5
 _OK: Final = 200
+_BROKEN: Final = 500
+_WRONG: Final = re.compile(
+    r'<p class="wrong"[^>]*>(.*?)</p>|<div class="wrong".*?<pre>(.*?)</pre>', re.S
+)
+"""The words of a page that is refused, and of a query without an answer."""
 _SEE_OTHER: Final = 303
 
 
 class Shown(NamedTuple):
-    """A page: seconds until its first byte, and to its last one, and its bytes."""
+    """A page: seconds until its first byte, and to its last one, its bytes, and the status of
+    HTTP."""
 
     first_s: float
     whole_s: float
     size: int
     text: str
+    status: int = _OK
 
 
 class Visitor:
@@ -35,6 +44,26 @@ class Visitor:
 
     def get(self, path: str) -> Shown:
         """Show a page, wherever it leads. Raises LoadError if it is an error."""
+        shown = self.ask(path)
+        if shown.status != _OK:
+            why = _refusal(shown) or shown.text[-2000:]
+            raise LoadError(f"visitor: {path} is answered with {shown.status}: {why}")
+        return shown
+
+    def refusal(self, path: str) -> str:
+        """Return why a page is refused, in the words of the console, "" if it is not. Raises
+        LoadError if the console has no words for that."""
+        shown = self.ask(path)
+        why = "" if shown.status == _OK else _refusal(shown)
+        if (shown.status != _OK and not why) or shown.status == _BROKEN:
+            raise LoadError(
+                f"visitor: {path} is answered with {shown.status}: {shown.text[-2000:]}"
+            )
+        return why
+
+    def ask(self, path: str) -> Shown:
+        """Ask for a page, wherever it leads; it may be an error. Raises LoadError without an
+        answer."""
         begun = time.perf_counter()
         for _ in range(REDIRECTS_MAX):
             connection = http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_S)
@@ -53,7 +82,11 @@ class Visitor:
                 where = urlsplit(answer.headers["location"])
                 path = f"{where.path}?{where.query}" if where.query else where.path
                 continue
-            if answer.status != _OK:
-                raise LoadError(f"visitor: {path} is answered with {answer.status}: {text[-2000:]}")
-            return Shown(first, time.perf_counter() - begun, len(text), text)
+            whole = time.perf_counter() - begun
+            return Shown(first, whole, len(text), text, answer.status)
         raise LoadError(f"visitor: {path} leads from page to page")
+
+
+def _refusal(shown: Shown) -> str:
+    found = _WRONG.search(shown.text)
+    return html.unescape(found[1] or found[2]).strip() if found is not None else ""

@@ -6,6 +6,8 @@ beside it: snapshots at their distance, catalogs, and an index. Fault model: tha
 `bench.history`.
 """
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,6 +20,7 @@ import msgspec
 
 from bench.backlog import FRAMES_AT_ONCE
 from bench.history import DONE, TURN_MESSAGES, Traffic, write_history
+from bench.load.child import environment
 from bench.load.frames import LoadError
 from bench.load.stomp import StompWire, ack_ids
 from bench.load.wire import Endpoint
@@ -123,6 +126,16 @@ def wait_until_indexed(data: Path) -> None:
             return
         time.sleep(0.2)
     raise LoadError("worlds: the index does not come up with the journal")
+
+
+def verify(data: Path) -> None:
+    """Have a report of a verification. Raises LoadError."""
+    command = [sys.executable, "-m", "daybook.tools.journal_cli", "verify", "--data", str(data)]
+    done = subprocess.run(
+        command, env=environment(), cwd=data, capture_output=True, check=False, timeout=INDEX_S
+    )
+    if done.returncode:
+        raise LoadError(f"worlds: the journal is not verified: {done.stderr.decode()[-2000:]}")
 
 
 class MarkedTraffic(Traffic):

@@ -5,6 +5,7 @@ that is confirmed. The broker judges and journals it, by the user's rights and n
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final, get_args, get_origin
 from urllib.parse import urlencode
 
@@ -33,6 +34,7 @@ from daybook.server.administration.ways import (
     Found,
     Mark,
     done,
+    every_way,
     is_many,
     lone,
     marks_of,
@@ -268,10 +270,19 @@ def _pair(line: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
+def every_form() -> Iterator[Found]:
+    """Yield the ways that have a form."""
+    return (found for found in every_way() if _has_form(found))
+
+
+def _has_form(found: Found) -> bool:
+    return found.way.table is None and bool(found.way.done)
+
+
 def _found(visit: Visit) -> Found:
     path = visit.request.path_params
     found = way_of(f"{path['group']} {path['name']}")
-    if found is None or found.way.table is not None or not found.way.done:
+    if found is None or not _has_form(found):
         raise Refused(NOT_FOUND, "there is no such command; `daybook --help` lists all")
     if visit.at:
         raise Refused(BAD_REQUEST, "the past cannot be changed; go back to now first")

@@ -6,7 +6,7 @@ added there has its page here.
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -136,9 +136,14 @@ def _leading(visit: Visit) -> dict[str, str]:
     }
 
 
+def every_list() -> Iterator[Found]:
+    """Yield the requests that have a list."""
+    return (found for found in every_way() if found.way.table is not None)
+
+
 def _list_of(tag: str, given: Mapping[str, str]) -> Found:
-    for found in every_way():
-        if found.tag == tag and found.way.table is not None:
+    for found in every_list():
+        if found.tag == tag:
             if tag in OWN_PAGES and not given.get(tag):
                 break
             return found
