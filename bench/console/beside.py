@@ -18,6 +18,7 @@ import msgspec
 from bench.brokers.running import Running
 from bench.console.pages import COUNTS_BY_KIND
 from bench.console.served import Bench
+from bench.console.visitor import refusal
 from bench.load.honest import Honest, percentile
 
 BESIDE: Final = 2
@@ -160,11 +161,12 @@ def measure_queries(bench: Bench, broker: Running, trips: int) -> Iterator[Queri
             broker_s, begun = broker.cpu_s(), time.monotonic()
             with Watch(bench.running) as watch:
                 honest.begin()
-                refusal = bench.visitor.refusal(bench.path("/sql", {"q": sql}))
+                path = bench.path("/sql", {"q": sql})
+                refused = refusal(path, bench.visitor.ask(path))
                 seconds = time.monotonic() - begun
                 beside = honest.end()
             yield Queried(
-                query=name, events=events, ended=refusal or "answered",
+                query=name, events=events, ended=refused or "answered",
                 seconds=round(seconds, 2), alone=trips_of(alone), beside=trips_of(beside),
                 most_bytes=watch.most_bytes, largest_bytes=watch.largest_bytes,
                 console_cpu_s=round(watch.cpu_s, 2),

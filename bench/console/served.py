@@ -9,13 +9,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from bench.brokers.running import Running, TargetError
 from bench.console.pages import Ask, path_of
-from bench.console.visitor import Visitor
+from bench.console.visitor import Visitor, refusal
 from bench.load.child import environment
 from bench.load.frames import LoadError
 from daybook.history.moments import last_lsn
@@ -29,7 +29,8 @@ READY_S: Final = 60.0
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """The cost of a page: seconds to its first byte and to its end, the first time and the median
-    later; processor seconds of the console and of the broker."""
+    later; processor seconds of the console and of the broker. `refusal` are the words of the
+    console if it gave the page up at last."""
 
     world: str
     page: str
@@ -40,6 +41,23 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     whole_s: float
     console_cpu_s: float
     broker_cpu_s: float
+    refusal: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the page was there in time."""
+        return not self.refusal and self.first_s <= self.gate_s
+
+
+class Taken(NamedTuple):
+    """What a page took once, as `Figure` has it."""
+
+    first_s: float
+    whole_s: float
+    console_cpu_s: float
+    broker_cpu_s: float
+    size: int
+    refusal: str
 
 
 class Bench:
@@ -64,7 +82,7 @@ class Bench:
 
     def measure(self, world: str, asks: list[Ask], rounds: int) -> list[Figure]:
         """Ask for each page so many times. Raises LoadError."""
-        found: dict[str, list[tuple[float, float, float, float, int]]] = {}
+        found: dict[str, list[Taken]] = {}
         for _ in range(rounds):
             begun = time.monotonic()
             for each in asks:
@@ -74,12 +92,17 @@ class Bench:
             time.sleep(max(0.0, KEPT_S - (time.monotonic() - begun)))
         return [_figure(world, each, found[each.name]) for each in asks]
 
-    def _measure_one(self, each: Ask) -> tuple[float, float, float, float, int]:
+    def _measure_one(self, each: Ask) -> Taken:
         before = self.running.cpu_s(), self._broker.cpu_s() if self._broker else 0.0
-        shown = self.visitor.get(each.path)
+        shown = self.visitor.ask(each.path)
         after = self.running.cpu_s(), self._broker.cpu_s() if self._broker else 0.0
-        used = [late - early for late, early in zip(after, before, strict=True)]
-        return shown.first_s, shown.whole_s, used[0], used[1], shown.size
+        # A process that was killed takes its count with it.
+        used, of_broker = (
+            max(0.0, late - early) for late, early in zip(after, before, strict=True)
+        )
+        return Taken(
+            shown.first_s, shown.whole_s, used, of_broker, shown.size, refusal(each.path, shown)
+        )
 
     def find(self, path: str, mark: str) -> str:
         """Return the number behind a mark in a page. Raises LoadError."""
@@ -117,11 +140,12 @@ def _said(printed: Path, beginning: str) -> str:
     raise TargetError(f"the console printed:\n{printed.read_text('utf-8')[-2000:]}")
 
 
-def _figure(world: str, asked: Ask, taken: list[tuple[float, float, float, float, int]]) -> Figure:
+def _figure(world: str, asked: Ask, taken: list[Taken]) -> Figure:
     later = taken[1:] or taken
-    first, whole, console, broker, size = (median(column) for column in zip(*later, strict=True))
+    *figures, refusals = zip(*later, strict=True)
+    first, whole, console, broker, size = (median(column) for column in figures)
     return Figure(
         world=world, page=asked.name, gate_s=asked.gate_s, size=int(size),
-        cold_s=round(taken[0][0], 3), first_s=round(first, 3), whole_s=round(whole, 3),
-        console_cpu_s=round(console, 3), broker_cpu_s=round(broker, 3),
+        cold_s=round(taken[0].first_s, 3), first_s=round(first, 3), whole_s=round(whole, 3),
+        console_cpu_s=round(console, 3), broker_cpu_s=round(broker, 3), refusal=max(refusals),
     )  # fmt: skip

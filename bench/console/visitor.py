@@ -14,7 +14,8 @@ from bench.load.frames import LoadError
 ANSWER_S: Final = 120.0
 REDIRECTS_MAX: Final = 5
 _OK: Final = 200
-_BROKEN: Final = 500
+_BROKEN: Final = (404, 500)
+"""There is no such page; a mistake of the console."""
 _WRONG: Final = re.compile(
     r'<p class="wrong"[^>]*>(.*?)</p>|<div class="wrong".*?<pre>(.*?)</pre>', re.S
 )
@@ -45,21 +46,9 @@ class Visitor:
     def get(self, path: str) -> Shown:
         """Show a page, wherever it leads. Raises LoadError if it is an error."""
         shown = self.ask(path)
-        if shown.status != _OK:
-            why = _refusal(shown) or shown.text[-2000:]
+        if why := refusal(path, shown):
             raise LoadError(f"visitor: {path} is answered with {shown.status}: {why}")
         return shown
-
-    def refusal(self, path: str) -> str:
-        """Return why a page is refused, in the words of the console, "" if it is not. Raises
-        LoadError if the console has no words for that."""
-        shown = self.ask(path)
-        why = "" if shown.status == _OK else _refusal(shown)
-        if (shown.status != _OK and not why) or shown.status == _BROKEN:
-            raise LoadError(
-                f"visitor: {path} is answered with {shown.status}: {shown.text[-2000:]}"
-            )
-        return why
 
     def ask(self, path: str) -> Shown:
         """Ask for a page, wherever it leads; it may be an error. Raises LoadError without an
@@ -87,6 +76,13 @@ class Visitor:
         raise LoadError(f"visitor: {path} leads from page to page")
 
 
-def _refusal(shown: Shown) -> str:
+def refusal(path: str, shown: Shown) -> str:
+    """Return why a page is refused, in the words of the console, "" if it is not. Raises LoadError
+    if the console has no words for that."""
+    if shown.status == _OK:
+        return ""
     found = _WRONG.search(shown.text)
-    return html.unescape(found[1] or found[2]).strip() if found is not None else ""
+    if found is None or shown.status in _BROKEN:
+        text = shown.text[-2000:]
+        raise LoadError(f"visitor: {path} is answered with {shown.status}: {text}")
+    return html.unescape(found[1] or found[2]).strip()
