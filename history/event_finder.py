@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from daybook.history.catalogs import Catalogs, NotCatalogued, Span
 from daybook.history.scan import Event, Picker, segment_blocks
-from daybook.history.search import Search
+from daybook.history.search import Search, Thing
 from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
@@ -49,6 +49,9 @@ class EventFinder:
         self._directory: Final = directory
         self._catalogs: Catalogs | None = None
         self._recent: dict[int, tuple[Block, Picker]] = {}
+        self.changed: Final[dict[int, dict[Thing, list[int]]]] = {}
+        """Where things change in spans without a catalog, by their first events; kept for all that
+        ask what ids stand for."""
 
     @property
     def catalogs(self) -> Catalogs | None:

@@ -27,7 +27,7 @@ from daybook.history.scan import Event, Picker
 from daybook.journal.blocks.block import Block, kind_bit, queue_bit
 from daybook.journal.blocks.format import FooterEntry
 from daybook.paging.catalogs.catalog_file import CatalogFile
-from daybook.paging.catalogs.catalog_keys import MESSAGES, subject_of
+from daybook.paging.catalogs.catalog_keys import MESSAGES, subject_of, subjects_at
 
 Thing = tuple[str, int]
 """A subject, and its id."""
@@ -195,6 +195,8 @@ class Clause(msgspec.Struct, eq=False):
         if self.queues is not None:
             values = columns[QUEUE].tolist()
             found = [at for at in found if not values[at] or values[at] in self.queues]
+        if self.things is not None:
+            found = [at for at, thing in subjects_at(columns, found) if thing in self.things]
         may_have = self.contents is None or not found or self.contents.may_have(block, picker)
         return found if may_have else ()
 

@@ -16,8 +16,9 @@ from daybook.history.event_finder import EventFinder
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search, Thing, queues_of
+from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import Damage
-from daybook.paging.catalogs.catalog_keys import SUBJECT_COLUMNS, subject_of
+from daybook.paging.catalogs.catalog_keys import SUBJECT_COLUMNS, subject_of, subjects_at
 
 if TYPE_CHECKING:
     # Slow to import, and rarely needed.
@@ -51,7 +52,6 @@ class Topology:
         self._finder: Final = finder
         self._base: Final = base
         self._of_base: dict[Thing, Event] | None = None
-        self._read: dict[int, dict[Thing, list[int]]] = {}
 
     def of(self, thing: Thing, until: int) -> list[Event]:
         """Return the events by which a thing began, changed and ended up to an event, in order.
@@ -84,18 +84,19 @@ class Topology:
                 return [told.first_lsn + each for each in found]
             except Damage as damage:
                 span = self._finder.give_up(span, damage)
-        if span.first_lsn not in self._read:
-            self._read[span.first_lsn] = self._read_span(span)
-        return self._read[span.first_lsn].get(thing, [])
+        changed = self._finder.changed
+        if span.first_lsn not in changed:
+            changed[span.first_lsn] = self._read_span(span)
+        return changed[span.first_lsn].get(thing, [])
 
     def _read_span(self, span: Span) -> dict[Thing, list[int]]:
         """Collect where addresses and queues change in a span without a catalog."""
         search = Search(Clause(_OF_LASTING), from_lsn=span.first_lsn, to_lsn=span.last_lsn)
         found: dict[Thing, list[int]] = {}
-        for event in self._finder.find(search):
-            thing = subject_of(event.row)
-            if thing is not None:
-                found.setdefault(thing, []).append(event.lsn)
+        for block in self._finder.blocks(search):
+            for lsn, thing in _lasting_in(block):
+                if span.first_lsn <= lsn and (span.last_lsn is None or lsn <= span.last_lsn):
+                    found.setdefault(thing, []).append(lsn)
         return found
 
     def _from_base(self, thing: Thing) -> list[Event]:
@@ -107,6 +108,16 @@ class Topology:
                     self._of_base[known] = event
         found = self._of_base.get(thing)
         return [found] if found is not None else []
+
+
+def _lasting_in(block: Block) -> Iterator[tuple[int, Thing]]:
+    """Yield which addresses and queues change in a block, and by which events. Raises Damage."""
+    kinds = block.columns()[KIND].tolist()
+    if _OF_LASTING.isdisjoint(kinds):
+        return
+    positions = [at for at, kind in enumerate(kinds) if kind in _OF_LASTING]
+    for at, thing in subjects_at(block.columns(), positions):
+        yield block.first_lsn + at, thing
 
 
 class NamesAsked:

@@ -50,7 +50,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(NamedTuple):
-    """What a page took once, as `Figure` has it."""
+    """The cost of a page that was asked for once, as `Figure` has it."""
 
     first_s: float
     whole_s: float

@@ -5,6 +5,7 @@ with a question use the same functions, so a catalog and a scan give the same re
 Must never know how a catalog is stored.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from crc32c import crc32c
@@ -42,6 +43,19 @@ def subject_of(row: Row) -> tuple[str, int] | None:
         return None
     column = SUBJECT_COLUMNS.get(subject)
     return subject, row[column] if column is not None else 0
+
+
+def subjects_at(
+    columns: Sequence[memoryview], positions: Iterable[int]
+) -> Iterator[tuple[int, tuple[str, int]]]:
+    """Yield the things that events of a block begin, change or end, as `subject_of` does, of those
+    at some positions; without reading rows, because a broker may have made very many things."""
+    kinds = columns[KIND].tolist()
+    ids = {subject: columns[column].tolist() for subject, column in SUBJECT_COLUMNS.items()}
+    for at in positions:
+        subject = _SUBJECTS_OF_KINDS.get(kinds[at])
+        if subject is not None:
+            yield at, (subject, ids[subject][at] if subject in ids else 0)
 
 
 def header_lines(flags: int, headers: bytes) -> list[bytes]:

@@ -1,0 +1,84 @@
+"""Pages of the history decode few events where the broker has just made very many queues."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.history import Traffic, write_history
+from daybook.console.jobs import history
+from daybook.engine import commands as c
+from daybook.engine.facts import events
+from daybook.history.event_finder import EventFinder
+from daybook.history.missing_catalogs import make_missing
+from daybook.history.moments import last_lsn
+from daybook.history.scan import Event, Picker
+from daybook.history.search import Clause, Search
+from daybook.journal.data_directory import CATALOGS, JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.journal.journal import Journal
+
+EVENTS = 20_000
+OF_A_TURN = 200
+SEGMENT_BYTES = 1 << 17
+
+
+class Making(Traffic):
+    """Traffic, most of it to queues that are new."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self._made = 0
+
+    def turn(self) -> None:
+        for _ in range(OF_A_TURN):
+            self._made += 1
+            self._do(c.Send(self._peers[0], f"made.{self._made}", b"", b"x"))
+        super().turn()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("many") / "data"
+    write_history(path, EVENTS, Making, SEGMENT_BYTES)
+    disk = RealDisk(path / JOURNAL)
+    make_missing(path, disk, "", "*", processes=1, again=False, progress=lambda *_: None)
+    # A broker has no catalogs yet of its newest blocks.
+    for each in sorted((path / CATALOGS).glob("*.catalog"))[1:]:
+        each.unlink()
+    return str(path)
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The events that were decoded, each time that one is."""
+    found: list[int] = []
+
+    def event(self: Picker, at: int, *, bodies: bool = False) -> Event:
+        found.append(at)
+        return plain(self, at, bodies=bodies)
+
+    plain = Picker.event
+    monkeypatch.setattr(Picker, "event", event)
+    return found
+
+
+@pytest.mark.parametrize("ask", [
+    lambda many, last: history.story(many, last),
+    lambda many, last: history.events(many, {"from_lsn": last - 50}, 20),
+], ids=["story", "events"])  # fmt: skip
+def test_few_events_are_decoded(
+    many: str, decoded: list[int], ask: Callable[[str, int], Any]
+) -> None:
+    disk = RealDisk(Path(many) / JOURNAL)
+    finder = EventFinder(disk, Path(many))
+    newest = next(finder.spans_back(1 << 61))
+    made = list(finder.find(Search(Clause({events.QUEUE_CREATED}), from_lsn=newest.first_lsn)))
+    sent = list(finder.find(Search(Clause({events.ROUTED}), from_lsn=last_lsn(disk) - 2000)))
+    assert newest.catalog is None
+    assert len(made) > 1000
+    finder.close()
+    decoded.clear()
+    ask(many, sent[-1].lsn)
+    assert 0 < len(decoded) < 500
