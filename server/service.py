@@ -264,6 +264,7 @@ class Service:
             vitals=self.vitals,
             numbers=self._numbers,
             acceptors=lambda: [acceptor.figures for acceptor in self._acceptors],
+            certificates=lambda: self.premises.expiries(),
             connectors=self.connectors.figures,
             auto_links=self.connectors.link_states,
         )

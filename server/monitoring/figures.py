@@ -37,7 +37,6 @@ class AcceptorFigures(NamedTuple):
     name: str
     protocol: str
     connections: int
-    certificate_expires: float = 0.0  # seconds since 1970 UTC, 0 without TLS
 
 
 class ConnectorFigures(NamedTuple):
@@ -72,6 +71,11 @@ class Process(Protocol):
 
     def acceptors(self) -> list[AcceptorFigures]:
         """The acceptors."""
+        ...
+
+    def certificates(self) -> list[tuple[str, float]]:
+        """The names of acceptors, and of the console, with certificates, and until when these are
+        valid, in seconds since 1970 UTC."""
         ...
 
     def connectors(self) -> list[ConnectorFigures]:
@@ -146,8 +150,7 @@ def _auto_links(process: Process) -> Values:
 
 
 def _certificates(process: Process) -> Values:
-    acceptors = process.acceptors()
-    return [((one.name,), one.certificate_expires) for one in acceptors if one.certificate_expires]
+    return [((name,), expires) for name, expires in process.certificates()]
 
 
 def _memory(process: Process) -> Values:
@@ -193,7 +196,8 @@ BROKER: Final = (
     _gauge(
         "certificate_expiry_timestamp_seconds",
         _certificates,
-        "Until when the certificate of an acceptor with TLS is valid, in seconds since 1970 UTC.",
+        "Until when the certificate of an acceptor with TLS, or of the console ([console]), is"
+        " valid, in seconds since 1970 UTC.",
         "acceptor",
     ),
     _gauge(

@@ -67,6 +67,7 @@ class BrokerMonitoring:
         vitals: Callable[[], Mapping[str, Any]],
         numbers: Callable[[], Mapping[str, Any]],
         acceptors: Callable[[], list[AcceptorFigures]],
+        certificates: Callable[[], list[tuple[str, float]]] = list,
         connectors: Callable[[], list[ConnectorFigures]] = list,
         auto_links: Callable[[], list[str]] = list,
     ) -> None:
@@ -74,6 +75,7 @@ class BrokerMonitoring:
         self.phase = Phase.STARTING
         self.stats = stats
         self.acceptors = acceptors
+        self.certificates = certificates
         self.connectors = connectors
         self.auto_links = auto_links
         self.now = clock

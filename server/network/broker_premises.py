@@ -58,15 +58,27 @@ class BrokerPremises:
     def expiring(self) -> list[dict[str, Any]]:
         """Return the acceptors, and the console, whose certificates expire soon, or have
         expired."""
-        identities = [(each.config.name, each.identity) for each in self._acceptors]
         return [
             {
                 "acceptor": name,
                 "days_left": _days_left(identity),
                 "expires": int(identity.expires * 1000),
             }
-            for name, identity in [*identities, (CONSOLE_NAME, self._console)]
-            if identity is not None and identity.expires_soon
+            for name, identity in self._identities()
+            if identity.expires_soon
+        ]
+
+    def expiries(self) -> list[tuple[str, float]]:
+        """Return the acceptors, and the console, that have certificates, and until when these are
+        valid, in seconds since 1970."""
+        return [(name, identity.expires) for name, identity in self._identities()]
+
+    def _identities(self) -> list[tuple[str, Identity]]:
+        found = [(each.config.name, each.identity) for each in self._acceptors]
+        return [
+            (name, identity)
+            for name, identity in [*found, (CONSOLE_NAME, self._console)]
+            if identity is not None
         ]
 
 

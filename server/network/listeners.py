@@ -205,10 +205,7 @@ class Acceptor:
     @property
     def figures(self) -> AcceptorFigures:
         """Return the figures of the acceptor."""
-        expires = self.identity.expires if self.identity is not None else 0.0
-        return AcceptorFigures(
-            self.config.name, self.config.protocol, len(self.connections), expires
-        )
+        return AcceptorFigures(self.config.name, self.config.protocol, len(self.connections))
 
     @property
     def urls(self) -> str:

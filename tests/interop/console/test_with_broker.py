@@ -12,6 +12,7 @@ import pytest
 
 from bench.brokers.ports import free_port
 from tests.interop.console.test_tls import NAMES, served_by
+from tests.interop.running.test_probe import LISTEN, metrics
 from tests.interop.using import daybook, status
 from tests.support import nursery
 from tests.support.brokers.certificates import Authority
@@ -113,7 +114,7 @@ def test_it_reads_its_certificate_again_and_the_broker_knows_its_dates(
         f'[console]\nlisten = "https://127.0.0.1:0"\ncertificate = "{certificate}"\n'
         f'private-key = "{certificate}"\n'
     )
-    with BrokerProcess(tmp_path / "data", config=config) as broker:
+    with BrokerProcess(tmp_path / "data", config=config, listen=LISTEN) as broker:
         broker.start()
         known = wait_for(lambda: (now := status(broker)).get("console") and now, "the console")
         url, first = known["console"], served_by(known["console"], authority)
@@ -122,6 +123,8 @@ def test_it_reads_its_certificate_again_and_the_broker_knows_its_dates(
         assert row["names"] == list(NAMES)
         assert row["days_left"] > 14
         assert "[console]" in daybook(broker, "acceptor", "list")
+        metric = 'daybook_certificate_expiry_timestamp_seconds{acceptor="[console]"}'
+        assert metrics(broker)[metric] == pytest.approx(row["expires"] / 1000, abs=1)
         browser = Browser(Place(url), authority.trusting())  # type: ignore[arg-type]
         browser.log_in("guest", "guest")
         assert "[console]" in browser.get("/b/data/list/acceptors").words

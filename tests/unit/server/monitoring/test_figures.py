@@ -35,7 +35,8 @@ def monitoring_of(bench: Bench, **vitals: Any) -> BrokerMonitoring:
         stats=lambda: stats,
         vitals=lambda: vitals,
         numbers=lambda: NUMBERS,
-        acceptors=lambda: [AcceptorFigures("a", "stomp", 3, 1.9e9)],
+        acceptors=lambda: [AcceptorFigures("a", "stomp", 3)],
+        certificates=lambda: [("a", 1.9e9), (CONSOLE_NAME, 2e9)],
         connectors=lambda: [ConnectorFigures("east", True, 3, 2)],
         auto_links=lambda: [ACTIVE, ACTIVE, FAILED],
     )
@@ -74,6 +75,11 @@ def test_connectors_and_auto_links_have_metrics() -> None:
     assert found["daybook_auto_links"] == {
         ("inactive",): 0, ("attaching",): 0, ("active",): 2, ("failed",): 1,
     }  # fmt: skip
+
+
+def test_certificates_have_a_metric_also_that_of_the_console() -> None:
+    found = told(monitoring_of(Bench()))["daybook_certificate_expiry_timestamp_seconds"]
+    assert found == {("a",): 1.9e9, (CONSOLE_NAME,): 2e9}
 
 
 def test_a_connector_that_is_down_is_a_warning() -> None:

@@ -203,7 +203,7 @@ def test_who_looks_on_is_answered_although_nobody_else_may_connect() -> None:
             writer.write(READY)
             assert await reader.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
             assert (await reader.readuntil(b"starting\n")).startswith(b"content-type: text/plain")
-        assert acceptor.figures == ("http", "http", 1, 0.0)
+        assert acceptor.figures == ("http", "http", 1)
         writer.close()
         await until(lambda: not acceptor.connections)
         acceptor.stop()
