@@ -82,6 +82,7 @@ from daybook.server.administration.request_rows import (
     ViewSource,
     Way,
 )
+from daybook.server.administration.units import queues_of
 from daybook.texts import moment
 
 EXISTS: Final = {"exists": True}
@@ -103,14 +104,8 @@ class Status(Reading, frozen=True, tag="status"):
 
 
 def _with_dots(row: Answer) -> Answer:
-    """Show that an address has more queues than are listed, and how each is bound if a row says
-    so."""
-    more = ["..."] if row["queue_count"] > len(row["queues"]) else []
-    bound = [
-        f"{each['queue']} ({', '.join(filter(None, (each['routing_type'], each['filter'])))})"
-        for each in row.get("bindings", ())
-    ]
-    return row | {"queues": (bound or row["queues"]) + more}
+    """Show that an address has more queues than are listed, and how each is bound."""
+    return row | {"queues": queues_of(row)}
 
 
 def _with_time_in(column: str) -> Callable[[Answer], Answer]:
@@ -356,13 +351,19 @@ class ConsumersOf(OnQueue, Reading, frozen=True, tag="consumers-of"):
 
 
 class AddressOf(OnAddress, Reading, frozen=True, tag="address"):
-    """Show one address with its queues, and the routing type and filter of each."""
+    """Show one address with its queues and those of wildcard addresses that it matches, and the
+    routing type and filter of each."""
 
     ways = (Way("address show", table=ADDRESS_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return the row of the address."""
-        return views.address_named(source.state, self.address, source.blocked)
+        return views.address_named(
+            source.state, self.address, source.blocked,
+            lambda address: (
+                each for each in source.wildcards_of(address) if source.may(AddressOf(each.name))
+            ),
+        )  # fmt: skip
 
 
 class Diverts(Reading, frozen=True, tag="diverts"):

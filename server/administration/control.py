@@ -387,6 +387,7 @@ class ControlServer:
                 time.time_ns() // 1000,
                 hub.piece_of,
                 self._kept_orders,
+                hub.broker.wildcards,
             )
         )
         if not isinstance(found, Generator):

@@ -15,10 +15,14 @@ import msgspec
 from daybook.engine.commands import Command
 from daybook.engine.core.queue_names import meant
 from daybook.engine.facts.definitions import Attribute
+from daybook.engine.limits.budget import Budget
+from daybook.engine.limits.pools import PatternCharges
 from daybook.engine.messages.message import Message
+from daybook.engine.queues.queue import Address
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.permissions import BROWSE, MANAGE, Actor, Permissions
 from daybook.engine.state.state import State
+from daybook.engine.state.wildcards import Wildcards
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import views
 from daybook.server.administration.connections import nobody
@@ -210,11 +214,25 @@ class ViewSource(msgspec.Struct, frozen=True):
     now: int = 0
     piece: Callable[[Message, int], bytes] = views.no_piece
     kept_orders: KeptOrders | None = None
+    wildcards: Wildcards | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether this is about a running broker, and not a state folded from a journal."""
         return self.now > 0
+
+    def may(self, request: "Request") -> bool:
+        """Return whether the user behind the request may send another one, too."""
+        return self.rights is None or self.rights.allows(request)
+
+    def wildcards_of(self, address: Address) -> tuple[Address, ...]:
+        """Return the wildcard addresses whose queues get what is sent to an address."""
+        if address.is_wildcard:
+            return ()
+        known = self.wildcards
+        if known is None:
+            known = Wildcards(self.state.addresses.values(), Budget(), PatternCharges())
+        return known.matching(address.name)
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="do"):

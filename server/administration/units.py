@@ -65,6 +65,21 @@ def cell(value: Any, column: str = "") -> str:
     return printable(str(value))
 
 
+def queues_of(row: dict[str, Any]) -> list[str]:
+    """Return the queues of an address as texts, with how each is bound if the row says so, also
+    those of wildcard addresses; "..." stands for more."""
+    more = ["..."] if row["queue_count"] > len(row["queues"]) else []
+    bound = [_bound(each) for each in row.get("bindings", ())]
+    others = [_bound(each) for each in row.get("wildcard_bindings", ())]
+    others += ["..."] if row.get("wildcard_queue_count", 0) > len(others) else []
+    return (bound or row["queues"]) + more + others
+
+
+def _bound(row: dict[str, Any]) -> str:
+    at = f"at {row['address']}" if "address" in row else ""
+    return f"{row['queue']} ({', '.join(filter(None, (row['routing_type'], row['filter'], at)))})"
+
+
 def heading(column: str) -> str:
     """Return the heading of a column, with its unit."""
     return HEADINGS.get(column, column.replace("_", " "))

@@ -7,7 +7,7 @@ slices are left out. This module must never know where the state comes from, nor
 
 import contextlib
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final
@@ -215,19 +215,39 @@ def listing_addresses(
 
 
 def address_named(
-    state: State, name: str, blocked: Callable[[str], int]
+    state: State,
+    name: str,
+    blocked: Callable[[str], int],
+    wildcards: Callable[[Address], Iterable[Address]],
 ) -> Slices[dict[str, Any] | Refusal]:
-    """The row of one address, with how its queues are bound to it."""
+    """The row of one address, with how its queues are bound to it, and those of wildcard addresses
+    that get its messages, too."""
     address = state.address_by_name.get(name)
     if address is None:
         return no_address(plain(name))
     row = yield from _address(state, address, blocked)
-    bindings = [
+    others: list[dict[str, Any]] = []
+    count = 0
+    for other in wildcards(address):
+        count += len(other.anycast) + len(other.multicast)
+        left = QUEUES_NAMED_MAX - len(others)
+        others += [{"address": other.name} | each for each in _bindings(other, left)]
+        yield ROW
+    found = {
+        "bindings": _bindings(address, QUEUES_NAMED_MAX),
+        "wildcard_bindings": others,
+        "wildcard_queue_count": count,
+    }
+    return {"addresses": [row | found]}
+
+
+def _bindings(address: Address, most: int) -> list[dict[str, Any]]:
+    """Return how queues are bound to an address, of so many at most."""
+    return [
         {"queue": queue.name}
         | {key: _attributes(queue.definition)[key] for key in ("routing_type", "filter")}
-        for queue in address.queues()[:QUEUES_NAMED_MAX]
+        for queue in (address.queues()[:most] if most else ())
     ]
-    return {"addresses": [row | {"bindings": bindings}]}
 
 
 def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:

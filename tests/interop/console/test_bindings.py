@@ -57,6 +57,31 @@ def test_an_address_shows_how_its_queues_are_bound(broker: BrokerProcess, visit:
     assert any("journal growth" in each for each in commands_on(queue))
 
 
+def test_an_address_shows_the_queues_of_wildcard_addresses(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    daybook(broker, "queue", "create", "wild.audit", "--address", "wild.#",
+            "--routing-type", "multicast")  # fmt: skip
+    daybook(broker, "queue", "create", "wild.eu")
+    shown = visit("ada").get("/b/data/address", address="wild.eu")
+    assert "wild.audit wild.# multicast" in shown.words
+    [told] = answer_of(shlex.split(commands_on(shown)[-1]))
+    assert told["wildcard_bindings"] == [
+        {"address": "wild.#", "queue": "wild.audit", "routing_type": "multicast", "filter": ""}
+    ]
+    assert "wild.audit (multicast, at wild.#)" in daybook(broker, "address", "show", "wild.eu")
+    then = visit("ada").get("/b/data/address", address="wild.eu", at=shown_lsn(broker))
+    assert "wild.audit wild.# multicast" in then.words
+    assert (
+        "Queues of wildcard addresses"
+        not in visit("ada").get("/b/data/address", address="wild.#").words
+    )
+
+
+def shown_lsn(broker: BrokerProcess) -> int:
+    return int(json.loads(daybook(broker, "status", "--json"))["durable_lsn"])
+
+
 def test_the_page_of_brokers_has_a_command_for_each(tmp_path: Path, cleaned: ExitStack) -> None:
     data = history_without_broker(tmp_path)
     config = tmp_path / "console.toml"
