@@ -94,6 +94,12 @@ def query(**parts: Any) -> str:
     return f"?{urlencode(found)}" if found else ""
 
 
+def event(name: str, text: str = "") -> bytes:
+    """Return a server-sent event; `over` ends a stream."""
+    lines = "".join(f"data: {line}\n" for line in text.splitlines() or [""])
+    return f"event: {name}\n{lines}\n".encode()
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,

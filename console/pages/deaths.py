@@ -4,13 +4,17 @@ The deaths are those that the broker wrote into the messages; the same as `daybo
 --group-by`.
 """
 
+import asyncio
+import time
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
 from daybook.console.pages.lists import command_of
+from daybook.console.rendering import event, render
 from daybook.console.visits import (
     BAD_REQUEST,
     FORBIDDEN,
@@ -26,6 +30,7 @@ from daybook.console.visits import (
 from daybook.server.administration.deaths import (
     CRITERIA,
     PERIODS,
+    Sums,
     begin_of,
     both,
     chosen_by,
@@ -45,15 +50,24 @@ SPANS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ("yesterday", {"from": "yesterday", "to": "today"}), ("any time", {}),
 )  # fmt: skip
 """Ranges of time that are one step away, as people would type them."""
+ROWS_OF_SUMS_MAX: Final = 1_000
+"""How many groups of a whole queue are shown."""
+SUMS_MAX: Final = 5
+"""How many whole queues are added up at a time."""
+RENEWED_SECONDS: Final = 2.0
+"""How often a page shows the sums so far."""
+REST_SECONDS_MAX: Final = 1.0
+"""Between two parts the broker has as long for others as the part took, up to this."""
 ANY_NAME: Final = "any"
 """A name that most configurations have no settings of its own for."""
 
 
+_adding: set[int] = set()
+
+
 async def deaths(visit: Visit) -> Response:
     """Show the groups of the messages in a queue."""
-    field = visit.query.get("by", "reason")
-    if field not in CRITERIA:
-        raise Refused(BAD_REQUEST, f"by must be one of {', '.join(CRITERIA)}")
+    field = _field(visit)
     queues = await _kept_in(visit)
     name = visit.query.get("queue") or (queues[0] if queues else "")
     begin, end = visit.query.get("from", ""), visit.query.get("to", "")
@@ -68,15 +82,93 @@ async def deaths(visit: Visit) -> Response:
         wrong = mistake(error)
     if answer:
         await visit.learn(queue=name)
-    groups = answer.get("groups", [])
+    is_sum = bool(visit.query.get("whole")) and not offset
+    words = ("--whole",) if is_sum else ()
     return visit.page(
-        "deaths.html", title="Dead letters", queue=name, queues=queues, fields=CRITERIA,
-        by=field, groups=groups, answer=answer, filters=_filters(groups, field, chosen),
-        begin=begin, end=end, span={"from": begin, "to": end}, spans=SPANS, chosen=chosen,
-        matching=sum(group["messages"] for group in groups), offset=offset,
-        command=command_of(visit, "queue messages", **asked, filter=chosen) if answer else "",
-        chart=_chart(answer.get("hours", [])), wrong=wrong, code=BAD_REQUEST if wrong else 200,
+        "deaths.html", title="Dead letters", queues=queues, fields=CRITERIA, spans=SPANS,
+        begin=begin, end=end, adding=is_sum and answer.get("next_offset"),
+        command=(
+            command_of(visit, "queue messages", *words, **asked, filter=chosen) if answer else ""
+        ),
+        wrong=wrong, code=BAD_REQUEST if wrong else 200,
+        **_shown(visit, asked, answer, chosen, is_sum=is_sum),
     )  # fmt: skip
+
+
+def _field(visit: Visit) -> str:
+    """Return the criterion for groups. Raises Refused."""
+    field = visit.query.get("by", "reason")
+    if field not in CRITERIA:
+        raise Refused(BAD_REQUEST, f"by must be one of {', '.join(CRITERIA)}")
+    return field
+
+
+def _shown(
+    visit: Visit, asked: dict[str, Any], answer: dict[str, Any], chosen: str, *, is_sum: bool
+) -> dict[str, Any]:
+    """Return what the template of groups shows."""
+    groups = answer.get("groups", [])
+    others = answer.get("in_other_groups", 0)
+    matching = sum(group["messages"] for group in groups) + others
+    if is_sum:
+        others += sum(group["messages"] for group in groups[ROWS_OF_SUMS_MAX:])
+        groups = groups[:ROWS_OF_SUMS_MAX]
+    return {
+        "queue": asked["queue"], "by": asked["by"], "offset": asked.get("offset", 0),
+        "answer": answer, "groups": groups, "filters": _filters(groups, asked["by"], chosen),
+        "chosen": chosen, "matching": matching, "others": others, "is_sum": is_sum, "trouble": "",
+        "chart": _chart(answer.get("hours", [])),
+        "span": {key: visit.query.get(key, "") for key in ("from", "to")},
+    }  # fmt: skip
+
+
+async def whole(visit: Visit) -> Response:
+    """Send the groups of the whole queue while they are added up (server-sent events)."""
+    if len(_adding) >= SUMS_MAX:
+        raise Refused(UNAVAILABLE, "too many queues are added up; try again in a moment")
+    asked = {"do": "deaths", "queue": visit.query.get("queue", ""), "by": _field(visit)}
+    chosen = died_between(*_range(visit.query.get("from", ""), visit.query.get("to", "")))
+    first = await visit.look(asked | {"filter": chosen})
+    await visit.learn(queue=asked["queue"])
+    return StreamingResponse(_sums(visit, asked, chosen, first), media_type="text/event-stream")
+
+
+async def _sums(
+    visit: Visit, asked: dict[str, Any], chosen: str, first: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    """Ask for part after part, and yield the sums from time to time and at the end."""
+    sums, trouble = Sums(asked["by"]), ""
+    _adding.add(id(visit))
+    try:
+        following, shown = sums.add(first), time.monotonic()
+        while following is not None:
+            begun = time.monotonic()
+            if visit.console.session_of(visit.request, uses=False) is not visit.session:
+                trouble = "your session is over"
+                break
+            try:
+                part = await visit.look(asked | {"filter": chosen, "offset": following})
+            except (ConsoleError, ControlError) as error:
+                trouble = failure(error)[1]
+                break
+            following = sums.add(part)
+            now = time.monotonic()
+            if following is not None and now - shown >= RENEWED_SECONDS:
+                shown = now
+                yield _event(visit, _shown(visit, asked, sums.answer(), chosen, is_sum=True))
+            await asyncio.sleep(min(now - begun, REST_SECONDS_MAX))
+        told = _shown(visit, asked, sums.answer(), chosen, is_sum=True)
+        yield _event(visit, told | {"trouble": trouble})
+        yield event("over")
+    finally:
+        _adding.discard(id(visit))
+
+
+def _event(visit: Visit, values: dict[str, Any]) -> bytes:
+    here = visit.url("dead-letters")
+    return event(
+        "groups", render("death_groups.html", visit=visit, at=visit.at, here=here, **values)
+    )
 
 
 async def _groups(visit: Visit, asked: dict[str, Any]) -> dict[str, Any]:
@@ -147,4 +239,6 @@ def _filters(groups: list[dict[str, Any]], field: str, chosen: str) -> list[str]
     ]
 
 
-PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (("/dead-letters", deaths, ["GET"]),)
+PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (
+    ("/dead-letters", deaths, ["GET"]), ("/dead-letters/whole", whole, ["GET"]),
+)  # fmt: skip

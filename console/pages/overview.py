@@ -15,7 +15,7 @@ from daybook.console.console_config import ConsoleError
 from daybook.console.pages.growth import command_of_minutes
 from daybook.console.pages.lists import command_of
 from daybook.console.pages.manual import documents
-from daybook.console.rendering import render
+from daybook.console.rendering import event, render
 from daybook.console.samples import LEVELS, Sample, Samples
 from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
 from daybook.server.monitoring.health import EXIT_WARNING, check_problems, problems
@@ -59,7 +59,7 @@ async def overview(visit: Visit) -> Response:
     return visit.page(
         "overview.html", title=visit.broker.name,
         command=command_of(visit, name, do="status"),
-        also=measured if name == "status" and values["newest"] else [],
+        also=measured if name == "status" and not visit.at else [],
         minutes=command_of_minutes(visit) if visit.sees_history else "", **values,
     )  # fmt: skip
 
@@ -185,14 +185,14 @@ async def _events(visit: Visit, samples: Samples) -> AsyncIterator[bytes]:
                 yield b": still here\n\n"
                 continue
             if visit.console.session_of(visit.request, uses=False) is not visit.session:
-                yield b"event: over\ndata: \n\n"
+                yield event("over")
                 return
             try:
                 await visit.renew()
                 yield await _newest(visit, samples)
             except (ControlError, ConsoleError):
                 # Somebody who may not see this any more hears why when the page is loaded again.
-                yield b"event: over\ndata: \n\n"
+                yield event("over")
                 return
     finally:
         _streams.discard(id(visit))
@@ -213,10 +213,7 @@ def _event(values: dict[str, Any], visit: Visit) -> bytes:
     told = {"sample": msgspec.json.encode(values["newest"]).decode()}
     for part in PARTS:
         told[part] = render(f"{part}.html", visit=visit, at=0, broker=visit.broker, **values)
-    return "".join(
-        f"event: {name}\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
-        for name, text in told.items()
-    ).encode()
+    return b"".join(event(name, text) for name, text in told.items())
 
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (

@@ -32,6 +32,8 @@ from daybook.texts import moment
 
 LOOKED_AT_MAX: Final = 10_000
 """How many messages are looked at for one answer."""
+GROUPS_MAX: Final = 10_000
+"""How many groups of a whole queue are kept, and how many hours."""
 FIELDS: Final = {
     "reason": DEATH_REASON,
     "queue": DEATH_QUEUE,
@@ -111,14 +113,73 @@ class Groups:
             rows.append(
                 {self._field: name, "messages": messages, "first_time": first, "last_time": last}
             )
-        if self._length:
-            return sorted(rows, key=lambda row: (row[self._field] is None, row[self._field] or ""))
-        return sorted(rows, key=lambda row: (-row["messages"], str(row[self._field])))
+        return _in_order(rows, self._field)
 
     def _name_of(self, number: int) -> str:
         """Return the beginning of a period."""
         begin = moment(number * self._length * 1000)
         return begin[: len("2026-11-28" if self._field == "day" else "2026-11-28 15:00")]
+
+
+def _in_order(rows: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
+    """Return groups in order: periods by time, others with the most messages first."""
+    if field in PERIODS:
+        return sorted(rows, key=lambda row: (row[field] is None, row[field] or ""))
+    return sorted(rows, key=lambda row: (-row["messages"], str(row[field])))
+
+
+class Sums:
+    """The groups of a whole queue, added up from answers about its parts.
+
+    Bounded: groups beyond the first GROUPS_MAX are only counted, as messages in other groups. A
+    queue may change between two answers; messages that moved to a part that was asked before are
+    not counted.
+    """
+
+    def __init__(self, field: str) -> None:
+        self._field: Final = field
+        self._found: Final[dict[str, dict[str | None, dict[str, Any]]]] = {
+            "groups": {},
+            "hours": {},
+        }
+        self._in_others = 0
+        self._looked_at = 0
+        self._last: dict[str, Any] = {}
+
+    def add(self, answer: dict[str, Any]) -> int | None:
+        """Add the answer about a part; return where the next part begins, None at the end."""
+        for row in answer["groups"]:
+            if not _add(self._found["groups"], row, self._field):
+                self._in_others += row["messages"]
+        for row in answer["hours"]:
+            _add(self._found["hours"], row, "hour")
+        self._looked_at += answer["looked_at"]
+        self._last = answer
+        following: int | None = answer["next_offset"]
+        return following
+
+    def answer(self) -> dict[str, Any]:
+        """Return the sums, as the answer about a part is."""
+        groups, hours = (list(each.values()) for each in self._found.values())
+        return self._last | {
+            "groups": _in_order(groups, self._field), "hours": _in_order(hours, "hour"),
+            "looked_at": self._looked_at, "in_other_groups": self._in_others,
+        }  # fmt: skip
+
+
+def _add(found: dict[str | None, dict[str, Any]], row: dict[str, Any], field: str) -> bool:
+    """Add a group to those with the same value; return whether there was room for it."""
+    known = found.get(row[field])
+    if known is None:
+        if len(found) >= GROUPS_MAX:
+            return False
+        found[row[field]] = dict(row)
+        return True
+    known["messages"] += row["messages"]
+    for key, choose in (("first_time", min), ("last_time", max)):
+        if row[key] is not None:
+            known[key] = choose(known[key], row[key])
+    return True
 
 
 def days_of(hours: list[dict[str, Any]]) -> list[dict[str, Any]]:

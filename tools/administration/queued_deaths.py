@@ -16,6 +16,7 @@ from daybook.server.administration.deaths import (
     FIELDS,
     LOOKED_AT_MAX,
     NUMBERS,
+    Sums,
     death_in,
     next_page,
 )
@@ -54,6 +55,11 @@ def _pages(name: str, begin: int, end: int, chosen_by: str, data: Path) -> Itera
     f" {LOOKED_AT_MAX:,}, which is the most.",
 )  # fmt: skip
 @click.option(
+    "--whole", is_flag=True,
+    help=f"With --group-by: add up the groups of the whole queue, {LOOKED_AT_MAX:,} messages at a"
+    f" time; of the first {views.OFFSET_MAX + LOOKED_AT_MAX:,} at most.",
+)  # fmt: skip
+@click.option(
     "--offset", type=click.IntRange(0, views.OFFSET_MAX), default=0, metavar="N",
     help="Pass over this many messages first.",
 )  # fmt: skip
@@ -68,6 +74,7 @@ def queue_messages(
     name: str,
     group_by: str | None,
     limit: int | None,
+    whole: bool,
     offset: int,
     chosen_by: str,
     data: Path,
@@ -75,12 +82,15 @@ def queue_messages(
 ) -> None:
     """Show the messages of a queue, and why, when and where those died that are dead letters or
     expired. Messages stay in the queue."""
+    if whole and (not group_by or limit):
+        raise click.UsageError("--whole adds up groups: give --group-by, and leave out --limit")
     if group_by:
         asked = {
             "do": "deaths", "queue": name, "by": group_by, "filter": chosen_by,
             "limit": limit or LOOKED_AT_MAX, "offset": offset,
         }  # fmt: skip
-        _show_grouped(asked, data, as_json=as_json)
+        found = _whole(asked, data) if whole else look(data, asked)
+        _show_grouped(found, group_by, as_json=as_json)
         return
     most = limit or views.PAGE_DEFAULT
     rows: list[dict[str, Any]] = []
@@ -97,22 +107,31 @@ def queue_messages(
 
 
 def _show_left(left: int, following: int | None) -> None:
-    if following is not None:
+    if left:
+        further = f": --offset {following}" if following is not None else ""
         click.echo(
-            f"{counted(left, 'message')} more, which this did not look at: --offset {following}",
-            err=True,
+            f"{counted(left, 'message')} more, which this did not look at{further}", err=True
         )
 
 
-def _show_grouped(asked: dict[str, Any], data: Path, *, as_json: bool) -> None:
+def _whole(asked: dict[str, Any], data: Path) -> dict[str, Any]:
+    """Return the groups of all parts of a queue, added up."""
+    looking, sums = Looking(data), Sums(asked["by"])
+    following: int | None = asked["offset"]
+    while following is not None:
+        following = sums.add(looking.ask(asked | {"offset": following}))
+    return sums.answer()
+
+
+def _show_grouped(told: dict[str, Any], field: str, *, as_json: bool) -> None:
     """Show how many messages have each value of a field."""
-    told = look(data, asked)
     if as_json:
-        show_json(
-            {key: told[key] for key in ("queue", "in_queue", "left", "next_offset", "groups")}
-        )
+        keys = ("queue", "in_queue", "left", "next_offset", "groups", "in_other_groups")
+        show_json({key: told[key] for key in keys if key in told})
         return
-    _show_groups(told["groups"], asked["by"])
+    _show_groups(told["groups"], field)
+    if told.get("in_other_groups"):
+        click.echo(f"{counted(told['in_other_groups'], 'message')} in other groups", err=True)
     _show_left(told["left"], told["next_offset"])
 
 

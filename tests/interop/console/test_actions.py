@@ -230,6 +230,21 @@ def test_a_large_queue_is_looked_at_part_by_part(broker: BrokerProcess, visit: V
     assert "Look further" not in rest.words
     [back] = re.findall(r'href="([^"]*)">From the first</a>', rest.text)
     assert "the first 10,000" in browser.get(unescape(back)).words
+    summed = browser.get(
+        unescape(*re.findall(r'href="([^"]*)">Add up the whole queue<', first.text))
+    )
+    assert "These are the first 10,000 of 10,007 messages; the others are being added." in (
+        summed.words
+    )
+    told = answer_of(command_on(summed))
+    assert [each["messages"] for each in told["groups"]] == [LOOKED_AT_MAX + 7]
+    assert (told["left"], told["in_other_groups"]) == (0, 0)
+    [stream] = re.findall(r'sse-connect="([^"]*)"', summed.text)
+    sent = browser.get(unescape(stream)).text
+    assert "These are all 10,007 messages, added up." in sent
+    assert '<td class="number">10,007</td>' in sent
+    assert sent.endswith("event: over\ndata: \n\n")
+    assert visit("nil").get(unescape(stream)).status == 403
     said = nursery.run(
         [DAYBOOK, "queue", "messages", "crowded", "--limit", "5", "--offset", "3",
          "--data", str(broker.data)],

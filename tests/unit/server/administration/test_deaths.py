@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from daybook.engine.refusals import Refusal
+from daybook.server.administration import deaths
 from daybook.server.administration.deaths import (
     CRITERIA,
     FIELDS,
+    Sums,
     begin_of,
     chosen_by,
     days_of,
@@ -70,6 +72,33 @@ def test_groups_are_those_of_what_is_shown(field: str, paged: bool) -> None:
     assert answer["groups"] == grouped(deaths, field)
     assert answer["hours"] == grouped(deaths, "hour")
     assert (answer["looked_at"], answer["in_queue"], answer["left"]) == (230, 230, 0)
+
+
+@pytest.mark.parametrize("field", CRITERIA)
+@pytest.mark.parametrize("part", [7, 100, 230])
+def test_parts_of_a_queue_are_added_up(field: str, part: int) -> None:
+    world = graveyard(World())
+    at_a_time: Any = at_once(grouping(world.state, "dead", field, "", 1000))
+    sums = Sums(field)
+    following: int | None = 0
+    while following is not None:
+        answer: Any = at_once(grouping(world.state, "dead", field, "", part, following))
+        following = sums.add(answer)
+    assert sums.answer() == at_a_time | {"in_other_groups": 0}
+
+
+def test_groups_beyond_a_number_are_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deaths, "GROUPS_MAX", 2)
+    rest = {"hours": [], "looked_at": 10, "next_offset": None}
+    sums = Sums("reason")
+    for reasons in (("a", "b"), ("c", "b"), ("c", "a")):
+        rows = [
+            {"reason": each, "messages": 5, "first_time": 1, "last_time": 2} for each in reasons
+        ]
+        sums.add(rest | {"groups": rows})
+    told = sums.answer()
+    assert [(each["reason"], each["messages"]) for each in told["groups"]] == [("a", 10), ("b", 10)]
+    assert (told["in_other_groups"], told["looked_at"]) == (10, 30)
 
 
 @pytest.mark.parametrize("field", CRITERIA)
