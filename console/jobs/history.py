@@ -22,7 +22,7 @@ from daybook.history import trail, trail_drawing
 from daybook.history.changes import Askers, Former, changes, dropped
 from daybook.history.contents import WithHeader
 from daybook.history.descriptions import as_object, sentence, skipped_words
-from daybook.history.differences import difference
+from daybook.history.differences import KEYS, difference
 from daybook.history.event_finder import EventFinder
 from daybook.history.moments import NoSuchMoment, event_of, newest_lsn
 from daybook.history.reports.integrity import as_json, integrity_of
@@ -51,6 +51,8 @@ EVENTS_MAX: Final = 500
 """How many events a page shows at most."""
 STORIES_MAX: Final = 20
 """How many families of messages a page shows; the command line has an option."""
+DIFFERENCES_MAX: Final = 200
+"""How many differences of a kind a page about two moments shows; the command line shows all."""
 STEPS_MAX: Final = 2_000
 """How many steps of a story a page shows; the command line shows all."""
 
@@ -265,14 +267,27 @@ def look(directory: str, lsn: int, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(directory: str, before: int, after: int) -> dict[str, Any]:
-    """Return what changed between two events; the last one counts for those behind it."""
+    """Return what changed between two events, the first differences of each kind; the last event
+    counts for those behind it."""
     sides = []
     for wanted in (before, after):
         at = moment_of(directory, wanted)
         sides.append(overview(_held.state(directory, at["lsn"]), at["lsn"], at["time"]))
     with _reading(directory) as (path, finder):
         ends = sides[0]["lsn"], sides[1]["lsn"]
-        return difference(*sides) | changes(path, finder, *ends) | dropped(path, finder, *ends)
+        told = difference(*sides) | changes(path, finder, *ends) | dropped(path, finder, *ends)
+    return _bounded(told)
+
+
+def _bounded(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what changed with the first rows of each list, and how many others there are."""
+    more: dict[str, int] = {}
+    for kind in (*KEYS, "settings", "traffic", "dropped"):
+        lists = list(told[kind].values()) if kind in KEYS else [told[kind]]
+        more[kind] = sum(max(0, len(rows) - DIFFERENCES_MAX) for rows in lists)
+        for rows in lists:
+            del rows[DIFFERENCES_MAX:]
+    return told | {"more": more}
 
 
 def minutes(directory: str, until: int, span: int, seconds: float) -> dict[str, Any]:

@@ -102,9 +102,11 @@ async def compare(visit: Visit) -> Response:
     before, after = min(before, after), max(before, after)
     told = await visit.history("compare", before=before, after=after)
     differing = [(what, KEYS[what][0], told[what]) for what in KEYS if any(told[what].values())]
+    more = sum(told["more"][each] for each in (*KEYS, "settings"))
     ends = [str(told[end]["lsn"]) for end in ("from", "to")]
     return visit.page(
         "compare.html", is_of_moment=False, title="What changed", told=told, differing=differing,
+        more_differing=more,
         command=visit.journal("diff", str(visit.broker.directory), *ends),
     )  # fmt: skip
 

@@ -64,6 +64,19 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+def test_a_page_about_two_moments_has_the_first_differences_and_counts_the_others(
+    many: str,
+) -> None:
+    last = last_lsn(RealDisk(Path(many) / JOURNAL))
+    told = history.compare(many, last // 4, last)
+    made = len(told["queues"]["new"]) + told["more"]["queues"]
+    assert made > 1000
+    for rows in (told["queues"]["new"], told["addresses"]["new"], told["traffic"]):
+        assert len(rows) == history.DIFFERENCES_MAX
+    assert made <= len(told["traffic"]) + told["more"]["traffic"]
+    assert told["more"]["settings"] == told["more"]["dropped"] == 0
+
+
 @pytest.mark.parametrize("ask", [
     lambda many, last: history.story(many, last),
     lambda many, last: history.events(many, {"from_lsn": last - 50}, 20),

@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.console import worlds
+from bench.load.wire import Endpoint
+from daybook.console.jobs.history import DIFFERENCES_MAX
 from daybook.engine.facts.own_headers import DEATH_TIME
 from daybook.texts import moment
 from tests.interop.console.test_pages import answer_of, command_on
@@ -91,3 +94,15 @@ def test_a_command_shows_the_moment_of_a_filter(visit: Visit) -> None:
     chosen = f"{DEATH_TIME} >= 1795953008853"
     shown = visit("ada").get("/b/data/messages", queue="readable", filter=chosen)
     assert f"1795953008853 is {moment(1795953008853000)} UTC" in shown.words
+
+
+def test_of_very_many_differences_the_first_are_shown(broker: BrokerProcess, visit: Visit) -> None:
+    before = events(broker)[-1]["lsn"]
+    endpoint = Endpoint(broker.port, "ada", "ada", "/", "credit")
+    made = DIFFERENCES_MAX + 5
+    worlds.send(endpoint, (worlds.frame(f"lots.{each}", each) for each in range(made)))
+    changed = visit("ada").get("/b/data/compare", before=before, after=events(broker)[-1]["lsn"])
+    assert "10 more differences: the command line shows all" in changed.words
+    assert "5 more queues: the command line shows all" in changed.words
+    [told] = answer_of(command_on(changed))
+    assert len(told["queues"]["new"]) == len(told["traffic"]) == made
