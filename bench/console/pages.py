@@ -46,6 +46,7 @@ UNASKED: Final = {
     f"{BROKER}/list/shards": "only a sharded queue has it, with other brokers; it shows one queue",
 }
 """Routes for GET, and pages of them, that are not asked for, and why."""
+WHOLE: Final = "/dead-letters/whole"
 QUEUE: Final = "orders.00.client-000000"
 """A queue, and its address, among many; it has more messages than the others."""
 COUNTS_BY_KIND: Final = "SELECT kind, count(*) AS events FROM events GROUP BY kind ORDER BY 2 DESC"
@@ -120,6 +121,7 @@ def queue_asks(site: Site, queues: int) -> list[Ask]:
         Ask("one message", site.path("/message", queue | {"message": _message(site)})),
         Ask("dead letters", site.path("/dead-letters")),
         Ask("dead letters of a queue", site.path("/dead-letters", queue)),
+        Ask("dead letters of a whole queue", site.path(WHOLE, queue | {"by": "error"})),
         Ask("rights", site.path("/rights")),
         Ask("rights of a user", site.path("/rights", address | {"user": "guest"})),
         *_rested(_list_ask(site, each) for each in _lists() if each.tag not in LONG_LISTS),
