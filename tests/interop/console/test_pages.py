@@ -655,7 +655,9 @@ def test_a_broker_elsewhere_is_asked_with_the_token_of_the_user(
     assert command_on(shown)[3:5] == ["--url", url]
     assert "on another machine" in browser.get("/b/far/past").error
     wait_for(lambda: _newest_by(broker).startswith("ada from 127.0.0.1:"), "the record")
-    assert token not in console.log_text() + console.said() + browser.get("/b/far").text
+    overview = browser.get("/b/far")
+    assert f"daybook status --url {url} --rates 60" in overview.words, "nobody samples it"
+    assert token not in console.log_text() + console.said() + overview.text
 
 
 @pytest.mark.parametrize(
