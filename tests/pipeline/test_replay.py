@@ -316,7 +316,7 @@ def test_a_large_message_that_lost_a_chunk_is_told_and_passed_over(tmp_path: Pat
     command = c.Send(connection, "a", b"", b"")
     world.ok(c.Chunk(command, b"piece", 0))
     lost = len(world.journal)
-    command.chunks = (lost - 1,)  # An event that is no chunk.
+    command.chunks = (lost - 1,)  # An event that is not a chunk.
     command.body_bytes = 5
     world.ok(command)
     world.send("a", b"last")
