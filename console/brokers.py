@@ -43,6 +43,8 @@ CONNECT_SECONDS: Final = 2.0
 WRONG_DELAY_MAX_US: Final = 30_000_000
 """The longest delay after wrong logins at a broker elsewhere. It is much longer than the delay
 there (`server.users.failures`), which is for all tokens of this console."""
+OF_NODES: Final = ("log-in", "act-as")
+"""What the node of a cluster answers, too, while its broker does not run."""
 BUSY: Final = "too many requests wait for the broker; try again in a moment"
 
 
@@ -234,6 +236,8 @@ class Broker:
         # So that the journal says from where, for the operator, too.
         before = (_acting(identity.user, identity.peer),) if identity.peer else ()
         answer = ask(self.directory, request, seconds, before=before)
+        if answer is None and request["do"] in OF_NODES and self.is_node:
+            answer = ask(self.directory, request, seconds, name=NODE_SOCKET)
         if answer is None:
             standby = about_standby(self.directory)
             raise NotRunning(

@@ -12,6 +12,8 @@ Modules:
   before the next.
 - `connectors`: Connections that the broker opens to other brokers and routers, and keeps open (ADR
   110).
+- `console_keeper`: Keeps the console of `[console]` running: beside a broker, or beside a node of a
+  cluster, whichever node leads (ADR 112).
 - `ending`: The stop of a broker: all decided events become durable, if that is still possible.
 - `foreign`: Configurations of other brokers, read as if they were ours. It must never act on the
   configurations that it reads.

@@ -41,12 +41,12 @@ from daybook.server.config_keys.options import STOP
 from daybook.server.configuration import filter_parser
 from daybook.server.configuration.config import Config, ConfigError, check_archive
 from daybook.server.configuration.config_changes import changes, effective
-from daybook.server.configuration.console_section import command_of
 from daybook.server.configuration.host_config import all_names, limits_of
 from daybook.server.configuration.signing_config import check_signing
 from daybook.server.configuring import Configuring, StartError
 from daybook.server.connectors.connectors import Connectors
 from daybook.server.connectors.line import Surroundings
+from daybook.server.console_keeper import ConsoleKeeper
 from daybook.server.ending import Ending
 from daybook.server.foreign.taking_over import load_users
 from daybook.server.history.alone import Alone
@@ -59,6 +59,7 @@ from daybook.server.hub.hub_options import hub_options, session_options
 from daybook.server.hub.memory_limits import engine_options
 from daybook.server.monitoring.disk_watch import DiskWatch
 from daybook.server.monitoring.status_view import BrokerMonitoring, Phase
+from daybook.server.network.acting_users import ActingUsers
 from daybook.server.network.administrators import Administrators
 from daybook.server.network.broker_premises import BrokerPremises
 from daybook.server.network.connection_checks import ConnectionChecks
@@ -67,7 +68,6 @@ from daybook.server.network.layers.certificates import TlsError
 from daybook.server.network.listeners import Acceptor
 from daybook.server.network.onlookers import Onlookers
 from daybook.server.process import logs
-from daybook.server.process.companion import Companion
 from daybook.server.process.descriptors import TooFewDescriptors
 from daybook.server.process.guard import Guard
 from daybook.server.process.heap import Heap, malloc_trim
@@ -92,7 +92,6 @@ SLOW_DISK_SECONDS: Final = 10.0
 """How long a block may wait for the disk before that is logged."""
 
 FAILED: Final = 1
-CONSOLE: Final = "console"
 
 log = logs.logger("service")
 
@@ -154,7 +153,7 @@ class Service:
         self._waiting = 0, 0.0  # the next block to become durable, and since when it waits
         self._stop: Final = asyncio.Event()
         self._supervisor: Final = Supervisor(self._unforeseen)
-        self._console: Final = Companion(CONSOLE)
+        self._console: Final = ConsoleKeeper(self._supervisor)
         self._exit_code = 0
         self._begun = False
         self._acceptors: list[Acceptor] = []
@@ -284,7 +283,9 @@ class Service:
             return
         self._control = ControlServer(self.hub, self._directory.path / CONTROL_SOCKET)
         self._control.outgoing = self.connectors
-        self._control.acting = self.administrators
+        self._control.acting = ActingUsers(
+            self.users, lambda: self.checks.logins, self.administrators.rights_of
+        )
         self._control.premises = self.premises
         self.hub.extra_status = self.status
         await self._control.start()
@@ -324,19 +325,11 @@ class Service:
             repeat(name, lambda: CLUSTER_SECONDS, work)
 
     def _keep_console(self) -> None:
-        """Start, restart or end the console, as configured."""
+        """Start, restart or end the console, as configured; that of a cluster is its node's."""
         section = self.config.console
-        command = command_of(section, self.config.broker.data_directory)
         self.premises.read_console(section)
-        is_same = command == self._console.command
-        # At SIGHUP a console over TLS reads its certificate again; one that does not serve yet is
-        # started again.
-        if is_same and (not section.certificate or self._console.hang_up()):
-            return
-        self._supervisor.end(CONSOLE)
-        self._console.command = command
-        if command:
-            self._supervisor.run(CONSOLE, self._console.run)
+        if self._cluster.has_console:
+            self._console.keep(section, self.config.broker.data_directory)
 
     def _listen_to_writer(self) -> None:
         writer = self._writer

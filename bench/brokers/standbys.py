@@ -21,6 +21,7 @@ from daybook.journal.data_directory import NODE_SOCKET
 
 NAMES: Final = ("a", "b", "c")
 _JOIN_S: Final = 60.0
+_HAND_OVER_S: Final = 60.0
 _POLL_S: Final = 0.05
 
 
@@ -44,6 +45,13 @@ class Cluster(Running):
             return ask(self.directory / node, {"do": "cluster"}, 5.0, name=NODE_SOCKET) or {}
         except (ControlError, OSError):
             return {}
+
+    def hand_over(self, node: str) -> None:
+        """Let another node lead. Raises TargetError."""
+        try:
+            ask(self.directory / node, {"do": "lead", "to": ""}, _HAND_OVER_S, name=NODE_SOCKET)
+        except (ControlError, OSError) as error:
+            raise TargetError(f"the lead was not handed over: {error}") from None
 
     def leader(self) -> str:
         """Return the node that leads and that all others follow without delay; "" if none does."""

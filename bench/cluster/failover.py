@@ -3,9 +3,10 @@
 For each run, in turn: Daybook with three nodes, and Artemis with a replicated backup where it is
 installed. A client sends messages one by one, each until its receipt. The leader is killed with
 SIGKILL; the *failover* lasts from the kill to the first receipt, with a client that tries the
-addresses again every 10 ms. Then the catch-up of Daybook: a follower loses its directory after
-`--megabytes` of messages and starts again; the rate is that of their bodies, from the first
-answer of the node to its last event.
+addresses again every 10 ms. The *hand-over* of Daybook (`daybook lead --transfer`) lasts from the
+last receipt of the old leader to the first of the next. Then the catch-up of Daybook: a follower
+loses its directory after `--megabytes` of messages and starts again; the rate is that of their
+bodies, from the first answer of the node to its last event.
 
 All nodes share this machine: a failover takes longer than on three, and the disk writes thrice.
 """
@@ -17,8 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -80,13 +83,18 @@ def failover(ports: Sequence[int], kill: Callable[[], None]) -> float:
             send(client, [b"%d" % number])
         begun = time.monotonic()
         kill()
+    return until_receipt(ports, begun)
+
+
+def until_receipt(ports: Sequence[int], begun: float) -> float:
+    """Return the seconds until a client gets a receipt. Raises TargetError."""
     while time.monotonic() - begun < FAILOVER_S:
         for port in ports:
             with suppress(StompError), connected(port) as client:
                 send(client, [b"after"])
                 return time.monotonic() - begun
         time.sleep(POLL_S)
-    raise TargetError(f"no message was confirmed within {FAILOVER_S:.0f} s of the kill")
+    raise TargetError(f"no message was confirmed within {FAILOVER_S:.0f} s")
 
 
 def daybook_failover(target: ClusterTarget, folder: Path) -> float:
@@ -96,6 +104,28 @@ def daybook_failover(target: ClusterTarget, folder: Path) -> float:
         assert isinstance(cluster, Cluster)
         leader = cluster.await_whole()
         return failover([cluster.endpoint.port], lambda: cluster.lose(leader))
+
+
+def daybook_hand_over(target: ClusterTarget, folder: Path) -> float:
+    """Let another node of a new cluster lead while a client sends."""
+    with (
+        closing(Stopping(target.start(folder))) as one,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        cluster = one.running
+        assert isinstance(cluster, Cluster)
+        leader = cluster.await_whole()
+        port = cluster.endpoint.port
+        last = time.monotonic()
+        with suppress(StompError), connected(port) as client:
+            for number in count():
+                send(client, [b"%d" % number])
+                last = time.monotonic()
+                if number == BEFORE:
+                    asked = threads.submit(cluster.hand_over, leader)
+        found = until_receipt([port], last)
+        asked.result()
+        return found
 
 
 def artemis_failover(target: ArtemisTarget, folder: Path) -> float:
@@ -112,8 +142,8 @@ def catch_up(target: ClusterTarget, folder: Path, megabytes: int) -> float:
         cluster = one.running
         assert isinstance(cluster, Cluster)
         with connected(cluster.endpoint.port) as client:
-            count = megabytes * 1_000_000 // BODY_BYTES
-            for _ in range(0, count, WINDOW):
+            messages = megabytes * 1_000_000 // BODY_BYTES
+            for _ in range(0, messages, WINDOW):
                 send(client, [draw.randbytes(BODY_BYTES) for _ in range(WINDOW)])
         leader = cluster.await_whole()
         node = next(each["node"] for each in cluster.status(leader)["nodes"])
@@ -154,6 +184,7 @@ def main(runs: int, megabytes: int, lease: str, python: str | None, data: Path) 
     artemis = ArtemisTarget(is_replicated=True)
     measures: dict[str, Measure] = {
         f"{DAYBOOK}: from kill -9 to a receipt": ("s", lambda at: daybook_failover(target, at)),
+        f"{DAYBOOK}: hand-over": ("s", lambda at: daybook_hand_over(target, at)),
         f"{DAYBOOK}: catch-up": ("MB/s", lambda at: catch_up(target, at, megabytes)),
     }
     why = artemis.missing()

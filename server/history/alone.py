@@ -16,9 +16,11 @@ from daybook.server.configuration.config import Config
 class Alone:
     """The differences of a broker that is part of a cluster; here: none.
 
-    `not_durable` says why events do not become durable.
+    `not_durable` says why events do not become durable, `has_console` whether the console of the
+    configuration is for the broker to start.
     """
 
+    has_console = True
     not_durable = (
         "events do not become durable: the process that writes the journal, or its disk, does not "
         "answer; receipts wait, and senders are blocked"

@@ -35,6 +35,8 @@ def cluster_troubles(status: Mapping[str, Any]) -> list[str]:
         found.append(f"this node is behind '{status['leader']}' by {_lag(status, 'lag_')}")
     if status["index_trouble"]:
         found.append(f"the index of this node is behind: {status['index_trouble']}")
+    if status.get("console_trouble"):
+        found.append(f"the console of this node does not run: {status['console_trouble']}")
     return found
 
 

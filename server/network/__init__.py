@@ -4,6 +4,7 @@ It must never know what a session says. Begin with `listeners`, then `peer_socke
 
 Modules:
 
+- `acting_users`: The users for whom programs of the operator act (`server.administration.acting`).
 - `administrators`: Administrators: connections of Administering protocols, whose requests are those
   of the control socket.
 - `admission`: Limits on connections: in total, for each address, and for connections without a

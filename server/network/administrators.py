@@ -12,19 +12,15 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.facts.reasons import AUTHENTICATION
-from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import AdminSession
-from daybook.server.administration.acting import LogIn
 from daybook.server.administration.admin_rights import AdminRights
 from daybook.server.administration.control import ControlServer
-from daybook.server.administration.request_rows import Answer
-from daybook.server.configuration.encryption import is_loopback
 from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Transport
 from daybook.server.network.peers import Peers
 from daybook.server.process.logs import logger
-from daybook.server.users.logins import LoginRequest, Logins
-from daybook.server.users.users import GUEST, Users
+from daybook.server.users.logins import Logins
+from daybook.server.users.users import Users
 
 ROOM_BYTES: Final = 64 * 1024
 """A peer gives no more requests while more than this many bytes are on their way to it."""
@@ -172,14 +168,15 @@ class Administrators(Peers[Administrator]):
             peer.session.dismiss("not-allowed", why, self._clock())
             self._after(peer)
             return
-        rights = self._rights(peer.user, peer.name)
+        rights = self.rights_of(peer.user, peer.name)
         by = f"{peer.user} from {peer.name}"
         answer = await control.answer(peer.session.request, by, rights)
         if not peer.closed:
             peer.session.answered(answer, self._clock())
             self._after(peer)
 
-    def _rights(self, user: str, peer: str) -> AdminRights:
+    def rights_of(self, user: str, peer: str) -> AdminRights:
+        """Return the rights of a user that exists, by the rules in force now."""
         broker = self._hub.broker
         return AdminRights(
             broker.state,
@@ -189,45 +186,6 @@ class Administrators(Peers[Administrator]):
             lambda denial: self._hub.refusals.denials.take([denial], self._clock()),
             self._users.hosts_of(user),
         )
-
-    # ---- programs of the operator that act for users (`server.administration.acting`)
-
-    def rights_of(self, user: str, peer: str) -> AdminRights | Refusal:
-        """Return the rights of a user now, or why nobody may act for it."""
-        if self._users.has(user) and not self._users.is_disabled(user):
-            return self._rights(user, peer)
-        if user == GUEST and self._users.allows_guest(is_loopback(_address_of(peer))):
-            return self._rights(user, peer)
-        return Refusal(Code.NOT_ALLOWED, f"there is no user {user!r}, or it is disabled")
-
-    async def log_in(self, asked: LogIn) -> Answer | Refusal:
-        """Return the user of a login, or why it is refused; slow, and slower after failures of the
-        same address, as each login."""
-        done: asyncio.Future[Answer | Refusal] = asyncio.get_running_loop().create_future()
-
-        def answer(user: str | None, text: str) -> None:
-            if done.done():
-                return
-            if user is None:
-                done.set_result(Refusal(Code.NOT_ALLOWED, text))
-            else:
-                log.info("user logged in at the console", user=user, peer=asked.peer)
-                done.set_result({"user": user})
-
-        address = _address_of(asked.peer)
-        self._logins().begin(
-            LoginRequest(
-                asked.login, asked.passcode, is_loopback(address), asked.peer, address,
-                lambda: not done.cancelled(),
-            ),
-            answer,
-        )  # fmt: skip
-        return await done
-
-
-def _address_of(peer: str) -> str:
-    """Return the address in ADDRESS:PORT."""
-    return peer.rpartition(":")[0].strip("[]")
 
 
 def _is_full(peer: Administrator) -> bool:

@@ -14,9 +14,11 @@ Modules:
   not ready.
 - `node_service`: A node of a cluster as a service: the process that `daybook serve` is where there
   are standbys.
-- `node_socket`: The control socket of a node: `daybook cluster` and `daybook lead` ask here, also
-  while no broker runs.
+- `node_socket`: The control socket of a node: `daybook cluster`, `daybook lead` and the console ask
+  here, also while no broker runs.
 - `node_status`: The state of a node, and of the others as it sees them, as one table of names and
   values.
+- `node_users`: The users of a node whose broker does not run: their logins at its console, and
+  their rights.
 - `settings`: The settings of a cluster, from the configuration, for the node and for its broker.
 """

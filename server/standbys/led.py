@@ -32,12 +32,14 @@ from daybook.server.standbys.settings import settings_of
 
 log = logs.logger("cluster")
 
+OF_CONSOLE: Final = ("console", "console_pid")
 LOST: Final = "the node that started this broker has ended, or leads no more"
 
 
 class Led(Alone):
     """The differences of a broker that a node has started."""
 
+    has_console = False
     not_durable = (
         "events do not become durable: too few nodes acknowledge them, or this one's disk does not "
         "answer; `daybook cluster status` says which nodes lag; receipts wait, and senders are "
@@ -161,6 +163,7 @@ class Led(Alone):
             "written_lsn": self._written,
             "may_confirm": self._end.may_confirm(),
             "lanes": self._lanes.status() if self._lanes is not None else {},
+            **{key: self._state[key] for key in OF_CONSOLE if key in self._state},
         }
 
 

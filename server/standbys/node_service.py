@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
+from daybook.engine.refusals import Refusal
 from daybook.errors import DaybookError, describe
 from daybook.journal.confirmed import ConfirmedMark
 from daybook.journal.data_directory import NODE
@@ -29,17 +30,22 @@ from daybook.replication.leading import boot_time_us
 from daybook.replication.node import Role
 from daybook.replication.replica_files import ReplicaFiles
 from daybook.replication.runner import Owned, Runner
+from daybook.server.administration.acting import ActAs, LogIn
+from daybook.server.administration.request_rows import Answer
 from daybook.server.configuration.config import Config, ConfigError
 from daybook.server.configuration.replication_config import ReplicationConfig
+from daybook.server.console_keeper import ConsoleKeeper
 from daybook.server.network.layers.certificates import check as check_certificates
 from daybook.server.process import logs
 from daybook.server.process.service_manager import READY, STOPPING, SUPERVISOR, Notifier
+from daybook.server.process.supervision import Supervisor
 from daybook.server.standbys.arbiters import arbiter_of
 from daybook.server.standbys.node_checks import check_node
 from daybook.server.standbys.node_files import NodeFiles
 from daybook.server.standbys.node_probe import NodeProbe
 from daybook.server.standbys.node_socket import NodeSocket
 from daybook.server.standbys.node_status import status_of
+from daybook.server.standbys.node_users import NodeUsers
 from daybook.server.standbys.settings import settings_of
 
 FAILED: Final = 1
@@ -63,7 +69,8 @@ def run(config: Config, reload: Callable[[], Config], command: Sequence[str]) ->
     logs.configure(config.log.level, config.log.format)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(NodeService(config, reload, command).run())
+            service = NodeService(config, reload, command, runner.get_loop())
+            runner.run(service.run())
     except (DaybookError, OSError) as error:
         why = describe(error) if isinstance(error, OSError) else str(error)
         log.error("the node ends", why=why, directory=config.broker.data_directory)
@@ -83,12 +90,15 @@ class NodeService:
     """Everything of a node that exists as long as its event loop."""
 
     def __init__(
-        self, config: Config, reload: Callable[[], Config], command: Sequence[str]
-    ) -> None:
-        """Raises ConfigError, RecordDamaged and OSError."""
+        self, config: Config, reload: Callable[[], Config], command: Sequence[str],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:  # fmt: skip
+        """`loop` is that in which it will run. Raises ConfigError, UsersError, RecordDamaged and
+        OSError."""
         if config.replication is None:
             raise ConfigError(["there is no [replication]"])
         check_node(config)
+        self._loop: Final = loop
         self._reload: Final = reload
         self._notifier: Final = Notifier()
         # The broker is not the main process of a service: it must tell its supervisor nothing.
@@ -121,6 +131,14 @@ class NodeService:
         self._socket: Final = NodeSocket(self._files.data, self)
         self._starting: asyncio.Task[None] | None = None
         self._probe: Final = NodeProbe(config.acceptors, self.status)
+        self._supervisor: Final = Supervisor(self._note_error)
+        self._console: Final = ConsoleKeeper(self._supervisor)
+        self._users: Final = NodeUsers(config, loop)
+        self._whole: Config = config
+
+    @staticmethod
+    def _note_error(error: Exception) -> None:
+        log.error("work in the background has ended", why=str(error))
 
     @staticmethod
     def _note(text: str) -> None:
@@ -137,7 +155,11 @@ class NodeService:
         if self._starting is None:
             self._starting = self._loop.create_task(self._socket.start())
             self._notifier.say(READY, f"STATUS=node {self._config.node} of {self._config.cluster}")
+            self._keep_console()
         self._probe.start()
+
+    def _keep_console(self) -> None:
+        self._console.keep(self._whole.console, str(self._files.data))
 
     def _close_files(self, files: ReplicaFiles) -> None:
         """Make room for the broker: in the data directory, and at its ports."""
@@ -146,7 +168,7 @@ class NodeService:
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT. Raises the error that ends a node."""
-        loop = self._loop = asyncio.get_running_loop()
+        loop = self._loop
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
@@ -160,6 +182,7 @@ class NodeService:
         finally:
             looking.cancel()
             self._probe.stop()
+            await self._supervisor.stop()
             if self._pin is not None:
                 self._pin.release()
             if self._starting is not None:
@@ -201,6 +224,9 @@ class NodeService:
         elif security := settings_of(new).security:
             self._runner.renew(security)
         self._probe.configure(config.acceptors)
+        self._users.renew(config)
+        self._whole = config
+        self._keep_console()
         logs.set_level(config.log.level)
         log.info("the node has read its certificates again")
 
@@ -218,6 +244,7 @@ class NodeService:
             self._mark.raise_to(max(confirmed, self._runner.node.durable(boot_time_us())))
             await self._hold_for_followers()
             self._notifier.tick(time.monotonic_ns() // 1000)
+            self._users.tick()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def hand_over(self, to: str, by: str) -> dict[str, Any]:
@@ -251,9 +278,14 @@ class NodeService:
             "seconds": round((boot_time_us() - begun) / 1e6, 3),
         }
 
+    async def about_user(self, asked: LogIn | ActAs) -> Answer | Refusal:
+        """Return the user of a login, or what a user may see now."""
+        return await self._users.answer(asked)
+
     def status(self) -> dict[str, Any]:
         """Return what `daybook cluster status`, health, probes and metrics show."""
-        return status_of(self._config, self._runner, self._files.index, self._files.cut)
+        found = status_of(self._config, self._runner, self._files.index, self._files.cut)
+        return {**found, **self._console.status(), "console_trouble": self._console.trouble()}
 
 
 def command_line() -> list[str]:

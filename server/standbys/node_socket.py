@@ -1,5 +1,5 @@
-"""The control socket of a node: `daybook cluster` and `daybook lead` ask here, also while no broker
-runs.
+"""The control socket of a node: `daybook cluster`, `daybook lead` and the console ask here, also
+while no broker runs.
 
 A unix socket in the data directory that only its owner may use; the protocol is that of the
 broker's own (`server.administration.control`): a line of JSON each way. Fault model: a peer may
@@ -13,14 +13,19 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from daybook.engine.refusals import Refusal
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import NODE_SOCKET
+from daybook.server.administration.acting import ActAs, LogIn
+from daybook.server.administration.request_rows import Answer
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 SECONDS: Final = 10.0
 CLIENTS_MAX: Final = 32
 ANSWER_BYTES_MAX: Final = 1 << 20
 ASK: Final = {"do": "cluster"}
+ABOUT_USERS: Final = ("log-in", "act-as")
+ANSWERED: Final = "'cluster', 'lead', 'log-in' and 'act-as' alone"
 
 
 class Asked(Protocol):
@@ -33,6 +38,10 @@ class Asked(Protocol):
     async def hand_over(self, to: str, by: str) -> dict[str, Any]:
         """Let another node lead, "" for the one that has most; return which one does. `by` is the
         user of a console that asks, "" for the command line. Raises DaybookError."""
+        ...
+
+    async def about_user(self, asked: LogIn | ActAs) -> Answer | Refusal:
+        """Return the user of a login, or what a user may see now."""
         ...
 
 
@@ -87,14 +96,26 @@ class NodeSocket:
             return _refused("invalid", f"no request: {error}")
         if request == ASK:
             return _packed({"result": self._asked.status()})
+        if request.get("do") in ABOUT_USERS:
+            return await self._answer_about_user(line)
         to, by = request.get("to"), request.get("by", "")
         is_lead = request.get("do") == "lead" and request.keys() <= {"do", "to", "by"}
         if not is_lead or not isinstance(to, str) or not isinstance(by, str):
-            return _refused("invalid", f"a node answers 'cluster' and 'lead' alone, not {request}")
+            do = request.get("do")
+            return _refused("invalid", f"a node answers {ANSWERED}, not {do!r} with {[*request]}")
         try:
             return _packed({"result": await self._asked.hand_over(to, by)})
         except DaybookError as error:
             return _refused("refused", str(error))
+
+    async def _answer_about_user(self, line: bytes) -> bytes:
+        try:
+            answer = await self._asked.about_user(msgspec.json.decode(line, type=LogIn | ActAs))
+        except msgspec.ValidationError as error:
+            return _refused("invalid", f"no request: {error}")
+        if isinstance(answer, Refusal):
+            return _refused(answer.code.value, answer.text)
+        return _packed({"result": answer})
 
 
 def _refused(code: str, text: str) -> bytes:

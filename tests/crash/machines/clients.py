@@ -30,7 +30,7 @@ MAKERS: Final[dict[str, Callable[..., Client]]] = {"stomp": StompClient, "amqp":
 
 
 class Done(NamedTuple):
-    """What a client did with a message: the kind of its event, and the body."""
+    """A deed of a client: the kind of its event, and the body of the message."""
 
     kind: str
     body: str

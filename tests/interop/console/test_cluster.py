@@ -1,14 +1,19 @@
 """The page Cluster shows what the node answers to users with the right, and hands over the lead."""
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from daybook.client.control import ControlError, ask
 from tests.interop.console.conftest import RULES
-from tests.interop.replication.nodes import FAILOVER_SECONDS, NAMES, running
+from tests.interop.console.test_with_broker import Place
+from tests.interop.replication.nodes import FAILOVER_SECONDS, NAMES, ANode, running
 from tests.interop.replication.test_failover import all_follow
 from tests.interop.replication.test_operations import get
+from tests.interop.wire import Wire
 from tests.support.console import Browser, ConsoleProcess, Form
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -96,6 +101,57 @@ def test_the_cluster_is_shown_and_its_lead_handed_over(tmp_path: Path) -> None:
                 "the outcome", FAILOVER_SECONDS,
             )  # fmt: skip
             assert "Let it lead" not in operator.get(page).text
+
+
+def asked(node: ANode) -> dict[str, Any]:
+    """Return the status of the broker of a node; empty if there is none."""
+    with suppress(ControlError, OSError):
+        return ask(node.data, {"do": "status"}, 10.0) or {}
+    return {}
+
+
+def test_the_console_of_a_follower_shows_its_copy_to_users_and_stays_when_it_leads(
+    tmp_path: Path,
+) -> None:
+    give_users(tmp_path)
+    section = '[console]\nlisten = "http://127.0.0.1:0"\n'
+    with running(tmp_path, rules=RULES + section) as cluster:
+        first = cluster.wait_for_leader()
+        wait_for(lambda: get(cluster, first, "/ready")[0] == 200, "readiness", FAILOVER_SECONDS)
+        wire = Wire(cluster.ports[first.name])
+        wire.connect(login="ada", passcode="ada")
+        wire.send("SEND", b"1", destination="/queue/orders", receipt="1")
+        assert wire.read().headers["receipt-id"] == "1"
+        wire.close()
+        wait_for(lambda: all_follow(cluster), "the followers", FAILOVER_SECONDS)
+        second = next(each for each in cluster.nodes.values() if each is not first)
+
+        def url() -> str:
+            return str(second.status().get("console", ""))
+
+        place = Place(wait_for(url, "the console of a follower", FAILOVER_SECONDS))
+        reader = Browser(place)  # type: ignore[arg-type]
+        assert "login or passcode of 'rea' is wrong" in reader.log_in("rea", "wrong").words
+        reader.log_in("rea", "rea")
+        page = f"/b/{second.name}"
+        wait_for(
+            lambda: "orders" in reader.get(f"{page}/list/queues").words, "the queue",
+            FAILOVER_SECONDS,
+        )  # fmt: skip
+        assert reader.get(f"{page}/events").status == 200
+        assert f"{first.name} leads" in reader.get(f"{page}/cluster").words
+        nobody = Browser(place)  # type: ignore[arg-type]
+        nobody.log_in("nil", "nil")
+        assert nobody.get(f"{page}/events").status == 403
+        pid = second.status()["console_pid"]
+        # It is the node's, so the next leader's broker serves the same sessions.
+        lead = [DAYBOOK, "lead", "--transfer", second.name, "--data", str(first.data)]
+        subprocess.run(lead, check=True, capture_output=True)
+        wait_for(lambda: "No problems" in reader.get(page).words, "the broker", FAILOVER_SECONDS)
+        assert second.status()["console_pid"] == pid
+        wait_for(lambda: asked(second).get("console") == place.url, "the status of the broker")
+        assert second.stop() == 0
+        assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_broker_without_standbys_has_no_such_page(

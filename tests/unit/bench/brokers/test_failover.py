@@ -1,4 +1,4 @@
-"""The bench of a cluster measures a failover and a catch-up of real nodes."""
+"""The bench of a cluster measures a failover, a hand-over and a catch-up of real nodes."""
 
 import re
 
@@ -10,7 +10,7 @@ from bench.cluster import failover
 
 
 @pytest.mark.slow
-def test_a_failover_and_a_catch_up_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failover_hand_over_and_catch_up_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failover.ArtemisTarget, "missing", lambda self: "not here")
     # A machine that is busy keeps a lease of 10 seconds.
     words = ["--runs", "1", "--megabytes", "10", "--lease", "10s"]
@@ -19,7 +19,7 @@ def test_a_failover_and_a_catch_up_are_measured(monkeypatch: pytest.MonkeyPatch)
     found = dict(
         re.findall(r"\| daybook-majority: ([a-z9 -]+) \| [MB/s]+ \| ([\d.]+)", result.output)
     )
-    assert found.keys() == {"from kill -9 to a receipt", "catch-up"}
+    assert found.keys() == {"from kill -9 to a receipt", "hand-over", "catch-up"}
     assert all(float(each) > 0 for each in found.values())
     assert "without artemis-replicated: not here" in result.output
 
@@ -30,7 +30,8 @@ def test_a_cluster_that_confirms_nothing_is_a_failure(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(failover.ArtemisTarget, "missing", lambda self: "not here")
     monkeypatch.setattr(failover, "daybook_failover", fails)
+    monkeypatch.setattr(failover, "daybook_hand_over", fails)
     monkeypatch.setattr(failover, "catch_up", fails)
     result = CliRunner().invoke(failover.main, ["--runs", "1"])
     assert result.exit_code == 1
-    assert result.output.count("FAILED") == 2
+    assert result.output.count("FAILED") == 3
