@@ -91,7 +91,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv always demo pipeline-demo sql console browser etcd test test-compiled serve lint format map audit-mutants bench sim simulate clusters attack fuzz soak lock licences audit-dependencies sbom docs docs-serve changelog release image wheel build-compiled clean check-python
+.PHONY: help venv always demo pipeline-demo sql console browser etcd test test-compiled serve lint format map audit-mutants bench sim simulate clusters pages attack fuzz soak lock licences audit-dependencies sbom docs docs-serve changelog release image wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -282,6 +282,9 @@ simulate: $(TEST) ## simulate any features together on all cores, for MINUTES=n 
 clusters: $(TEST) etcd ## lose machines of clusters for hours: KILLS=n rounds of real ones, SEEDS=n simulated ones (SEED=first)
 	$(BIN)/python -m tests.simulation.standbys.search --seeds $(or $(SEEDS),10000) $(if $(SEED),--seed $(SEED))
 	DAYBOOK_KILLS=$(or $(KILLS),300) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/crash/machines -k confirmed_is_lost
+
+pages: $(TEST) browser ## look at every page of the console in Chromium, in every way, and at 100,000 queues and a million messages
+	DAYBOOK_MANY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/interop/console/pages tests/interop/console/test_many.py
 
 attack: $(TEST) ## attack brokers beside an honest client, longer than `make test` (TIMES=n)
 	DAYBOOK_ATTACK=$(TIMES) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/attack

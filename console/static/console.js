@@ -196,6 +196,27 @@ function streaming() {
   });
 }
 
+// A stream replaces parts of a page: what had the focus in one gets it again, so that nobody who
+// uses the keyboard loses the place.
+function keepFocus() {
+  const name = (each) => each.getAttribute("href") ?? each.ariaLabel ?? each.textContent;
+  const alike = (part, tag, named) =>
+    [...part.querySelectorAll(tag)].filter((each) => name(each) === named);
+  let held = null;
+  document.body.addEventListener("htmx:sseBeforeMessage", ({ target }) => {
+    const focus = document.activeElement;
+    held = null;
+    if (focus === target || !target.contains(focus)) return;
+    const [tag, named] = [focus.tagName, name(focus)];
+    held = { tag, named, place: alike(target, tag, named).indexOf(focus) };
+  });
+  document.body.addEventListener("htmx:sseMessage", ({ target }) => {
+    if (!held) return;
+    alike(target, held.tag, held.named)[held.place]?.focus({ preventScroll: true });
+    held = null;
+  });
+}
+
 // Says above the parts of a page why there are no newer ones; `entry` leads to the login.
 function warn(trouble, entry) {
   const said = document.createElement("p");
@@ -236,6 +257,7 @@ function replaced(page) {
 document.addEventListener("DOMContentLoaded", () => {
   renewal();
   streaming();
+  keepFocus();
   copyButtons(document);
   slider();
   ages();

@@ -12,10 +12,10 @@ from tests.support import nursery
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 
-def connected(broker: BrokerProcess) -> Wire:
+def connected(broker: BrokerProcess, **login: str) -> Wire:
     """Return a connection that is logged in."""
     wire = Wire(broker.port)
-    wire.connect()
+    wire.connect(**login)
     return wire
 
 

@@ -1,9 +1,10 @@
 """A broker with users of different rights, and a console beside it."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.interop.security.test_permissions import give_users
 from tests.support.console import Browser, ConsoleProcess
 from tests.support.process import BrokerProcess
 
+CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
 RULES: Final = """
 [[security-setting]]
 match = "#"
@@ -63,6 +65,18 @@ def visit(console: ConsoleProcess) -> Callable[[str], Browser]:
         return browser
 
     return begin
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser without a window."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is missing; install it (Debian: apt install chromium)")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

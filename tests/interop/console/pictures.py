@@ -5,20 +5,19 @@ pictures in a real browser: in `docs/images`, or in the directory of `--into`.
 """
 
 import argparse
-import math
 import re
 import time
-from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
-from typing import Any, Final
+from typing import Final
 
 from playwright.sync_api import sync_playwright
 
-from tests.interop.console.test_chromium import CHROMIUM, Page
-from tests.interop.using import connected, daybook, events, publish, subscribed
+from tests.interop.console.conftest import CHROMIUM
+from tests.interop.console.test_chromium import Page
+from tests.interop.console.using import trade
+from tests.interop.using import daybook, events
 from tests.meta import tree
 from tests.support.console import ConsoleProcess
 from tests.support.process import BrokerProcess, wait_for
@@ -26,50 +25,8 @@ from tests.support.process import BrokerProcess, wait_for
 IMAGES: Final = tree.ROOT / "docs" / "images"
 SECONDS: Final = 60.0
 """How long the shop is open before the crash, and after it."""
-ERRORS: Final = {7: "price 13 is not allowed", 31: "warehouse: time-out", 53: "no such customer"}
-"""One order in so many is refused by the consumer, with this error."""
 TALL: Final = {"width": 1280, "height": 940}
 WIDE: Final = {"width": 1280, "height": 760}
-
-
-@contextmanager
-def trade(broker: BrokerProcess) -> Iterator[None]:
-    """Let orders come in waves, and a consumer take most of them, until the end or a crash."""
-    is_over = Event()
-
-    def sell() -> None:
-        wire, number = connected(broker), 0
-        begun = time.monotonic()
-        while not is_over.is_set():
-            wave = 1 + 0.7 * math.sin((time.monotonic() - begun) / 9)
-            for _ in range(round(12 * wave)):
-                number += 1
-                publish(wire, "/queue/orders.eu", b'{"boots": 2}', order=str(4000 + number))
-            is_over.wait(0.1)
-
-    def work() -> None:
-        wire = connected(broker)
-        subscribed(wire, "/queue/orders.eu", ack="client-individual")
-        count = 0
-        while not is_over.is_set():
-            message = wire.expect("MESSAGE")
-            count += 1
-            error = next((ERRORS[each] for each in ERRORS if count % each == 0), "")
-            how = {"error": error} if error else {}
-            wire.send("NACK" if error else "ACK", b"", id=message.headers["ack"], **how)
-
-    def quietly(task: Any) -> None:
-        try:
-            task()
-        except (OSError, AssertionError):
-            # The broker is killed.
-            return
-
-    threads = [Thread(target=quietly, args=(task,), daemon=True) for task in (sell, work)]
-    for each in threads:
-        each.start()
-    yield
-    is_over.set()
 
 
 def stage(broker: BrokerProcess) -> None:

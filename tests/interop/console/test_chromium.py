@@ -1,9 +1,7 @@
-"""Pages in a real browser: no script error, nothing refused by the policy, no finding of axe, and
-figures that renew themselves. Needs Chromium, which `make test` installs where it may.
+"""Pages in a real browser: no script error, nothing refused by the policy, and figures that renew
+themselves. Needs Chromium, which `make test` installs where it may. `pages` has what holds for all.
 """
 
-import re
-import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,30 +10,15 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from daybook.history.reports.report import AUDIT, Finding, Report, Table
-from daybook.history.reports.report_files import keep
 from tests.interop.console.using import history_without_broker, make_hang, send
 from tests.interop.hardships.test_full_at_start import fill_up
 from tests.support import nursery
 from tests.support.console import Browser, ConsoleProcess
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.interop
 
-CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser")
-PATHS: Final = (
-    "", "/list/queues", "/list/addresses", "/list/connections", "/list/links", "/list/consumers",
-    "/queue?queue=seen", "/address?address=seen", "/messages?queue=seen", "/do/queue/create",
-    "/do/queue/purge?queue=seen", "/past", "/events", "/story?message={message}",
-    "/message?queue=seen&message={message}", "/compare?before=4&after=9",
-    "/dead-letters?queue=seen", "/rights?user=ada&address=seen", "/list/hosts", "/list/acceptors",
-    "/list/sessions", "/list/transactions", "/list/users", "/list/roles", "/integrity",
-    f"/report?name={1:019d}-audit",
-    "/list/retries", "/past?at=9", "/docs/operations",
-    "/sql", "/sql?q=SELECT+kind,+count(*)+AS+n,+NULL+AS+x+FROM+events+GROUP+BY+ALL",
-)  # fmt: skip
-SIZES: Final = ((360, 740), (3840, 2160))
 TEXT_MS: Final = 30_000
 """How long a page may take, on a machine that is busy with other tests."""
 
@@ -51,17 +34,6 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, ...more) {
 """Notes what a chart writes, and where labels of its y axis begin."""
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser without a window."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is missing; install it (Debian: apt install chromium)")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 class Page:
     """A page of the browser, which notes what scripts and policies complain about."""
 
@@ -72,11 +44,11 @@ class Page:
         self.complaints: list[str] = []
         self.page.on("console", lambda said: self.complaints.append(said.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self._url = console.url
+        self.url = console.url
 
     def go(self, path: str) -> Any:
         """Load a page."""
-        self.page.goto(self._url + path, wait_until="load")
+        self.page.goto(self.url + path, wait_until="load")
         return self.page
 
     def log_in(self, login: str) -> None:
@@ -127,66 +99,6 @@ def watched(chromium: Any, tmp_path: Path) -> Iterator[Watched]:
     """A broker that the browser watches."""
     with watching(chromium, tmp_path, data=tmp_path / "data") as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def message(broker: BrokerProcess, console: ConsoleProcess) -> int:
-    """A message that the pages show."""
-    send(broker, "seen", '{"price": 12}', "--count", "3")
-    _keep_report(broker)
-    browser = Browser(console)
-    browser.log_in("ada", "ada")
-    shown = browser.get("/b/data/messages", queue="seen").text
-    found = re.search(r"message=(\d+)", shown)
-    assert found
-    return int(found[1])
-
-
-def _keep_report(broker: BrokerProcess) -> None:
-    """Keep a report with a bit of everything."""
-    finding = Finding("w" * 300, "taker", "ADR 4", 4, 4, [2, 3], "daybook drill " + "x" * 200)
-    table = Table("Accounts", ["queue", "in"], [["q" * 100, 1]], 2)
-    told = Report(
-        AUDIT, 1, 2, "ada", "journal audit", False, "1 breach", facts=[("hash", "f" * 64)],
-        findings=[finding], finding_count=3, tables=[table], notes=["a note"],
-    )  # fmt: skip
-    assert keep(broker.data, told).name
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(page: Page, message: int, theme: str, packages: Path) -> None:
-    axe = packages / "node_modules" / "axe-core" / "axe.min.js"
-    page.page.emulate_media(color_scheme=theme)
-    found, passed = [], 0
-    paths = PATHS if theme == "light" else PATHS[:6:5]
-    for path in ("/login", *(f"/b/data{path.format(message=message)}" for path in paths)):
-        shown = page.go(path)
-        # The policy allows no foreign script, so it is put into the page by the browser itself.
-        shown.evaluate(axe.read_text("utf-8"))
-        told = shown.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})")
-        passed += len(told["passes"])
-        found += [
-            f"{path}: {each['id']}: {node['html'][:200]}"
-            for each in told["violations"]
-            for node in each["nodes"]
-        ]
-    assert not found, "\n".join(found)
-    assert passed > 10 * len(paths), "axe looked at something"
-    assert not page.complaints
-
-
-def test_no_page_is_wider_than_its_window(
-    chromium: Any, console: ConsoleProcess, message: int
-) -> None:
-    for width, height in SIZES:
-        page = Page(chromium, console, viewport={"width": width, "height": height})
-        page.log_in("ada")
-        for path in PATHS if width == SIZES[0][0] else PATHS[:12:4]:
-            shown = page.go("/b/data" + path.format(message=message))
-            needed = shown.evaluate("document.documentElement.scrollWidth")
-            assert needed <= width, (path, width, needed)
-        assert not page.complaints
-        page.context.close()
 
 
 def _in_view(shown: Any, selector: str) -> bool:

@@ -1,6 +1,6 @@
 """Pages over very many queues and messages, in a real browser: shown, searched, sorted, paged.
 
-DAYBOOK_MANY=1 makes 100,000 queues and a million messages of it, in some minutes.
+`make pages` (DAYBOOK_MANY=1) makes 100,000 queues and a million messages of it, in some minutes.
 """
 
 import os
@@ -11,14 +11,15 @@ import pytest
 
 from bench.console import worlds
 from bench.load.wire import Endpoint
-from tests.interop.console.test_chromium import CHROMIUM, Page
+from tests.interop.console.conftest import CHROMIUM
+from tests.interop.console.test_chromium import Page
 from tests.support.console import ConsoleProcess
 from tests.support.process import BrokerProcess
 
 sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.interop
-
 IS_WHOLE: Final = "DAYBOOK_MANY" in os.environ
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600 if IS_WHOLE else 300)]
+
 QUEUES: Final = 100_000 if IS_WHOLE else 10_000
 MESSAGES: Final = 1_000_000 if IS_WHOLE else 20_000
 RARE: Final = 20_000 - 10

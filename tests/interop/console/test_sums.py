@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 
 from daybook.server.administration.deaths import LOOKED_AT_MAX
-from tests.interop.console.test_chromium import Page, chromium
+from tests.interop.console.test_chromium import Page
 from tests.interop.console.using import send
 from tests.support.console import ConsoleProcess
 from tests.support.process import BrokerProcess
-
-__all__ = ["chromium"]
 
 pytestmark = pytest.mark.interop
 
