@@ -233,7 +233,7 @@ def _serve(serving: Serving, folder: Path, steps: _Steps) -> None:
         if steps.is_fine:
             with steps.step("stopped it cleanly") as complain:
                 code = broker.stop()
-                if code or broker.tracebacks():
+                if code or broker.traceback():
                     complain("P8", f"the broker ended with {code}: {broker.last_words()}")
     finally:
         broker.kill()

@@ -76,5 +76,5 @@ class QuickBroker:
     def reason(self) -> str:
         return self.log.read_text("utf-8").partition("the broker cannot start: ")[2]
 
-    def tracebacks(self) -> int:
-        return 0
+    def traceback(self) -> str:
+        return ""

@@ -265,8 +265,8 @@ class Campaign:
             left = sum(queue.message_count for queue in state.queues.values())
         if left:
             raise Wrong("P2", f"{left} messages are left in the journal's queues, and none came")
-        if self.broker.tracebacks():
-            raise Wrong("bug", f"the broker logged a traceback: {self.broker.log}")
+        if error := self.broker.traceback():
+            raise Wrong("bug", f"the broker logged a traceback ({error}): {self.broker.log}")
         with copied_index(self.data) as index:
             if index.wrong:
                 raise Wrong("P2", f"after the clean stop the index is wrong: {index.wrong}")

@@ -23,6 +23,7 @@ READY_SECONDS: Final = 120.0
 END_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.005
 LOG_BYTES: Final = 4000
+ERROR_LENGTH_MAX: Final = 300
 
 
 class BrokerTrouble(DaybookError):
@@ -153,9 +154,13 @@ class DrillBroker:
                     return str(told["why"])
         return ""
 
-    def tracebacks(self) -> int:
-        """Return how many tracebacks the broker logged over all its lives."""
-        return self.log.read_bytes().count(b"Traceback") if self.log.exists() else 0
+    def traceback(self) -> str:
+        """Return the error of the first traceback that the broker logged over all its lives; "" if
+        it logged none."""
+        text = self.log.read_text("utf-8", "replace") if self.log.exists() else ""
+        _, found, rest = text.partition("Traceback")
+        lines = (each for each in rest.splitlines()[1:] if each and not each.startswith(" "))
+        return next(lines, "it is cut off")[:ERROR_LENGTH_MAX] if found else ""
 
 
 def _family(pid: int) -> Iterator[int]:
