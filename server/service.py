@@ -299,7 +299,7 @@ class Service:
         self._handle_signals()
         self.monitoring.phase = Phase.SERVING
         urls = " ".join(acceptor.urls for acceptor in self._acceptors)
-        print(f"ready {urls}", flush=True)
+        logs.announce(f"ready {urls}")
         self._notifier.say(READY, f"STATUS=ready {urls}")
         log.info(
             "ready",

@@ -30,6 +30,7 @@ LEVELS: Final = {
     "error": logging.ERROR,
 }
 MASK: Final = "***"
+STANDARD_OUTPUT: Final = 1
 _SECRETS: Final = ("passcode", "password", "passwd", "secret", "token", "credential")
 _threshold = logging.INFO
 
@@ -83,6 +84,13 @@ def _free_bytes(pipe: int) -> int:
     """Return how many bytes fit into a pipe at least."""
     waiting = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
     return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - int.from_bytes(waiting, sys.byteorder)
+
+
+def announce(text: str) -> None:
+    """Print a line for the program that started the broker. That its output is on a full disk, or
+    that nobody reads it any more, must not end the broker."""
+    with suppress(OSError):
+        os.write(STANDARD_OUTPUT, f"{text}\n".encode())
 
 
 class _StandardLibraryHandler(logging.Handler):

@@ -3,16 +3,18 @@
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crc32c import crc32c
 
-from daybook.client.control import ask
+from daybook.client.control import ControlError, ask
 from daybook.engine.facts.events import BY_NUMBER
 from daybook.history.verification.verification import verify_data
 from daybook.journal.blocks.format import (
@@ -27,7 +29,7 @@ from daybook.paging.tables.layout import LAYOUT
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.using import status
 from tests.interop.wire import Closed, Wire, frame
-from tests.support.process import BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 from tests.support.stored.folded import folded_state
 
 pytestmark = pytest.mark.interop
@@ -289,6 +291,39 @@ def test_a_full_disk_takes_nothing_and_lets_consumers_drain(
     assert broker.stop() == 0
     sender.join()
     assert not sender.missing_in(broker.directory)
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_it_serves_though_nobody_gets_to_know_that_it_is_ready(
+    tmp_path: Path, *, is_full: bool
+) -> None:
+    """Its output is a file on a full disk, or a pipe whose reader has ended."""
+    (file := tmp_path / "broker.toml").write_text('[[acceptor]]\nlisten = "127.0.0.1:0"\n')
+    data = tmp_path / "data"
+    reader, writer = os.pipe()
+    os.close(reader)
+    full = os.open("/dev/full", os.O_WRONLY)
+    process = subprocess.Popen(
+        [DAYBOOK, "serve", "--config", file, "--data", data], stdout=full if is_full else writer,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    os.close(full)
+    os.close(writer)
+    try:
+
+        def serves() -> bool:
+            with suppress(ControlError, OSError):
+                return ask(data, {"do": "status"}, 10.0) is not None
+            return False
+
+        wait_for(lambda: serves() or process.poll() is not None, "the broker")
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+        assert b"Traceback" not in said
+        assert b'"ready"' in said
+    finally:
+        process.kill()
 
 
 @pytest.mark.parametrize("fault", ["slow"], indirect=True)
