@@ -52,8 +52,8 @@ def _checked(node: DrillNode) -> int:
         raise Wrong("P2", f"{node.name}: {verdict.wrong[0]}")
     if left:
         raise Wrong("P2", f"{left} messages are left in the queues of {node.name}, and none came")
-    if error := node.process.traceback():
-        raise Wrong("bug", f"node {node.name} logged a traceback ({error}): {node.process.log}")
+    if found := node.process.traceback():
+        raise Wrong("bug", f"node {node.name} logged a traceback ({found}): {node.process.log}")
     return verdict.report.last_lsn
 
 
