@@ -27,6 +27,11 @@ AGAIN: Final = "log in again as a user of the broker"
 log = logger("door")
 
 
+def login_limits(config: BrokerConfig) -> logins.Limits:
+    """Return how many logins may wait."""
+    return logins.Limits(config.max_pending_logins, config.max_pending_logins_per_address)
+
+
 class ConnectionChecks:
     """Admission and logins of a broker; `config` returns the current configuration."""
 
@@ -49,7 +54,7 @@ class ConnectionChecks:
             log.warning("fewer connections than configured", why=advice)
         self._hashing: Final = ThreadPoolExecutor(HASHERS, thread_name_prefix="passcodes")
         self.admission: Final = Admission(descriptors, self._admission_limits, clock)
-        self.logins: Final = Logins(users, loop, self._hashing, self._login_limits)
+        self.logins: Final = Logins(users, loop, self._hashing, lambda: login_limits(config()))
 
     def _admission_limits(self) -> admission.Limits:
         config = self._config()
@@ -58,10 +63,6 @@ class ConnectionChecks:
             config.max_pending_logins,
             config.max_pending_logins_per_address,
         )
-
-    def _login_limits(self) -> logins.Limits:
-        config = self._config()
-        return logins.Limits(config.max_pending_logins, config.max_pending_logins_per_address)
 
     def tick(self) -> None:
         """Log the counts of the last minute; called ten times a second."""

@@ -17,7 +17,8 @@ from daybook.server.administration.admin_rights import AdminRights
 from daybook.server.administration.request_rows import Answer
 from daybook.server.configuration.config import Config
 from daybook.server.network.acting_users import ActingUsers
-from daybook.server.users.logins import HASHERS, Limits, Logins, Loop
+from daybook.server.network.connection_checks import login_limits
+from daybook.server.users.logins import HASHERS, Logins, Loop
 from daybook.server.users.users import Users
 
 NOT_YET: Final = (
@@ -33,7 +34,9 @@ class NodeUsers:
         """Raises UsersError."""
         self._users: Final = Users.load(Path(config.broker.users_file))
         hashing = ThreadPoolExecutor(HASHERS, thread_name_prefix="passcodes")
-        self._logins: Final = Logins(self._users, loop, hashing, self._limits)
+        self._logins: Final = Logins(
+            self._users, loop, hashing, lambda: login_limits(self._config.broker)
+        )
         self._acting: Final = ActingUsers(self._users, lambda: self._logins, self._rights_of)
         self._take(config)
 
@@ -52,10 +55,6 @@ class NodeUsers:
     def tick(self) -> None:
         """Do periodic work."""
         self._logins.tick()
-
-    def _limits(self) -> Limits:
-        broker = self._config.broker
-        return Limits(broker.max_pending_logins, broker.max_pending_logins_per_address)
 
     async def answer(self, asked: LogIn | ActAs) -> Answer | Refusal:
         """Return the user of a login, or what a user may see now."""
