@@ -261,10 +261,13 @@ class Following:
         return Joined(files.lsn)
 
     def _has_more_of(self, files: ReplicaFiles, place: Place) -> bool:
-        """Whether events behind a place came from the leader in this very epoch: it has them, too,
-        and its node has not heard of them yet."""
+        """Whether this node has joined the leader in this very epoch, with events behind a place.
+
+        They are the leader's, so it may have counted them as confirmed by this node. Either its
+        node has not heard of them yet, or what it said is late, from an older connection.
+        """
         record = self.record.record
-        if not record.epochs or place >= files.place or place < record.epochs[-1].place:
+        if not record.epochs or place >= files.place:
             return False
         newest = record.epochs[-1]
         if (newest.epoch, newest.node) != (record.promised, record.node):

@@ -282,3 +282,18 @@ def test_nothing_of_its_own_epoch_is_cut_off_a_follower(early: Early) -> None:
     assert isinstance(standing, Standing)
     assert isinstance(told(following, join), Joined)
     assert files.place == place
+
+
+def test_what_a_leader_said_before_its_epoch_was_written_cuts_off_nothing(early: Early) -> None:
+    """A join can be late, on an older connection: meanwhile the leader counted what came since."""
+    following, files = early.following, early.following.files
+    assert files is not None
+    newest = following.record.record.epochs[-1]._replace(place=early.ends[0])
+    join = Join(files.data_id, files.place, files.last_hash, (newest,))
+    told(following, ask(5, is_standing=False))
+    assert isinstance(told(following, join), Joined)
+    assert early.node(0, 1) == early.ack(1)
+    told(following, ask(5, is_standing=False))
+    refused = told(following, join)
+    assert refused == Refused(5, "this node has more of this epoch; ask again", "a")
+    assert files.place == early.ends[1]
