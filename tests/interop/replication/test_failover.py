@@ -18,12 +18,14 @@ def has_all(cluster: Nodes, client: Client) -> None:
 
 
 def all_follow(cluster: Nodes) -> bool:
-    """Whether all other nodes have what the leader has."""
+    """Whether all other nodes have what the leader has, and know it, so that they may lead: while
+    a cluster is new, they have everything before there is anything."""
     leader = cluster.leader()
     if leader is None:
         return False
     status = leader.status()
-    return all(each["behind"] == 0 for each in status.get("nodes", [{"behind": None}]))
+    has_all = all(each["behind"] == 0 for each in status.get("nodes", [{"behind": None}]))
+    return has_all and all(each.status().get("whole", True) for each in cluster.nodes.values())
 
 
 def test_what_was_confirmed_survives_the_leader(tmp_path: Path) -> None:
