@@ -14,13 +14,12 @@ from markupsafe import Markup, escape
 
 from daybook.history.trail_drawing import between
 from daybook.server.administration.units import cell, heading, unit_of_setting
-from daybook.texts import counted, moment, moments_in, printable
+from daybook.texts import counted, moment, moments_in, printable, span
 from daybook.version import VERSION
 
 FOLDER: Final = Path(__file__).resolve().parent
 SCALE: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 KIBI: Final = 1024
-SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 MENU: Final = (
     ("queue create", "Create a queue"), ("address create", "Create an address"),
@@ -48,17 +47,6 @@ def size(count: int | float | None) -> str:
             return f"{left:,.0f} {unit}" if unit == "B" else f"{left:,.1f} {unit}"
         left /= KIBI
     raise AssertionError("the last unit fits")
-
-
-def span(seconds: float) -> str:
-    """Return a time span in its two largest units."""
-    left = int(seconds)
-    told: list[str] = []
-    for unit, length in SPANS:
-        count, left = divmod(left, length)
-        if count or told or length == 1:
-            told.append(f"{count} {unit}")
-    return " ".join(told[:2])
 
 
 def when(microseconds: int | None) -> str:

@@ -19,7 +19,7 @@ from daybook.console.rendering import event, render
 from daybook.console.samples import LEVELS, Sample, Samples
 from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
 from daybook.server.monitoring.health import EXIT_WARNING, check_problems, problems
-from daybook.server.monitoring.rates import FREE, RATES, WRITTEN, disk_full_in
+from daybook.server.monitoring.rates import FREE, RATES, WRITTEN, DiskForecast, disk_forecast
 
 STREAMS_MAX: Final = 500
 """How many pages renew themselves at a time; more must be loaded again by hand."""
@@ -96,7 +96,7 @@ def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
         "problems": [each for each in found if each.code != EXIT_WARNING],
         "warnings": [each for each in found if each.code == EXIT_WARNING],
         "newest": samples.samples[-1].figures if _has(samples) else {},
-        "full_in": full_in(samples.samples) if samples is not None else None,
+        "forecast": forecast(samples.samples) if samples is not None else None,
         "trouble": samples.trouble if samples is not None else "",
         "has_hour": samples is not None,
         "lacks": int(samples.lacks[1]) * MICROSECONDS if samples and samples.lacks else None,
@@ -110,19 +110,18 @@ def _has(samples: Samples | None) -> TypeGuard[Samples]:
     return samples is not None and bool(samples.samples)
 
 
-def full_in(samples: Sequence[Sample]) -> float | None:
-    """Return in how many seconds the disk is full if the broker writes on as in the last hour; None
-    if that is not to be seen."""
+def forecast(samples: Sequence[Sample]) -> DiskForecast:
+    """Return when the disk is full if it fills as in the last hour."""
     figures = {name: key for name, key in LEVELS.items() if key in (FREE, *WRITTEN)}
     known = [
         each for each in samples if all(each.figures.get(name) is not None for name in figures)
     ]
     if not known:
-        return None
+        return disk_forecast({}, {}, 0.0)
     first, last = (
         {key: each.figures[name] for name, key in figures.items()} for each in (known[0], known[-1])
     )
-    return disk_full_in(first, last, known[-1].time - known[0].time)
+    return disk_forecast(first, last, known[-1].time - known[0].time)
 
 
 async def hour(visit: Visit) -> Response:

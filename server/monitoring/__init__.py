@@ -13,7 +13,7 @@ Modules:
 - `health`: The problems of a broker, and whether they prevent it from accepting messages.
 - `oldest_message`: The ready message of all queues that has waited for longest.
 - `paused_queues`: Paused queues in which messages wait: how many there are, and the names of some.
-- `rates`: Rates of a broker, from two answers of its status.
+- `rates`: Rates of a broker, from two answers of its status, and when its disk is full.
 - `status_view`: The figures for Watching protocols: whether the server is live and ready, and its
   metrics.
 """

@@ -1,11 +1,13 @@
-"""Rates of a broker, from two answers of its status.
+"""Rates of a broker, from two answers of its status, and when its disk is full.
 
 The console compares its samples with these functions, and `daybook status --rates` two answers of
 its own. Must never know how the broker was asked, nor a clock.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from daybook.texts import span
 
 RATES: Final = {
     "in": "messages_added", "out": "messages_delivered", "acknowledged": "messages_acknowledged",
@@ -20,6 +22,7 @@ FULL_DAYS_MAX: Final = 365.0
 OTHERS_MOST: Final = 2.0
 """Where the disk lost more than this times what the broker wrote, others fill it."""
 SECONDS_A_DAY: Final = 86_400.0
+UNKNOWN: Final = "when it is full is not known"
 
 
 def rates_between(
@@ -34,17 +37,42 @@ def rates_between(
     return found
 
 
-def disk_full_in(
+class DiskForecast(NamedTuple):
+    """In how many seconds the disk is full, None if that is not to be seen; and the same, or why
+    not, in words for people."""
+
+    seconds: float | None
+    words: str
+
+
+def disk_forecast(
     before: Mapping[str, Any], after: Mapping[str, Any], seconds: float
-) -> float | None:
-    """Return in how many seconds the disk is full if the broker writes on as between two answers;
-    None if that is not to be seen, or if mostly others fill the disk."""
+) -> DiskForecast:
+    """Return when the disk is full if it fills as between two answers: as the broker writes, or,
+    where mostly others fill it, as its free space falls."""
     sizes = [each.get(key) for each in (before, after) for key in (FREE, *WRITTEN)]
-    if seconds < FULL_SECONDS_LEAST or None in sizes:
-        return None
+    if None in sizes:
+        return DiskForecast(None, f"{UNKNOWN}: its free space was not measured")
+    if seconds < FULL_SECONDS_LEAST:
+        return DiskForecast(None, f"{UNKNOWN} before {span(FULL_SECONDS_LEAST)} of figures")
     free = after[FREE]
+    lost = before[FREE] - free
     grown = sum(after[key] - before[key] for key in WRITTEN)
-    if grown <= 0 or before[FREE] - free > OTHERS_MOST * grown:
-        return None
-    full_in: float = free / (grown / seconds)
-    return full_in if full_in < FULL_DAYS_MAX * SECONDS_A_DAY else None
+    if lost > OTHERS_MOST * max(grown, 0):
+        return _full(free, lost / seconds, "as its free space falls, mostly because of others")
+    if grown > 0:
+        return _full(free, grown / seconds, "as this broker writes")
+    if grown < 0:
+        text = f"it does not fill: journal and index became smaller in {span(seconds)}"
+        return DiskForecast(None, text)
+    return DiskForecast(
+        None,
+        f"{UNKNOWN} yet: the journal grows by whole segments, and did not in {span(seconds)}",
+    )
+
+
+def _full(free: float, a_second: float, how: str) -> DiskForecast:
+    full_in = free / a_second
+    if full_in >= FULL_DAYS_MAX * SECONDS_A_DAY:
+        return DiskForecast(None, f"not full within {FULL_DAYS_MAX:.0f} days {how}")
+    return DiskForecast(full_in, f"full in {span(full_in)} {how}")

@@ -7,6 +7,9 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any, Final
 
+SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+"""The units of time spans, and how many seconds each has."""
+
 _TIMES: Final = re.compile(
     r"\b(?:_DAYBOOK_DEATH_TIME|JMSTimestamp|JMSExpiration)\s*(?:[<>]=?|<>|=)\s*([1-9]\d{9,14})\b"
 )
@@ -19,6 +22,17 @@ def moment(microseconds: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{microseconds}us"
     return f"{when:%Y-%m-%d %H:%M:%S}.{microseconds % 1_000_000:06d}"
+
+
+def span(seconds: float) -> str:
+    """Return a time span in its two largest units."""
+    left = int(seconds)
+    told: list[str] = []
+    for unit, length in SPANS:
+        count, left = divmod(left, length)
+        if count or told or length == 1:
+            told.append(f"{count} {unit}")
+    return " ".join(told[:2])
 
 
 def printable(text: str) -> str:

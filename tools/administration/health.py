@@ -33,7 +33,7 @@ from daybook.server.monitoring.health import (
     cluster_problems,
     problems,
 )
-from daybook.server.monitoring.rates import FULL_SECONDS_LEAST, disk_full_in, rates_between
+from daybook.server.monitoring.rates import FULL_SECONDS_LEAST, disk_forecast, rates_between
 from daybook.tools.administration.broker_access import broker_option, is_elsewhere, reach
 from daybook.tools.administration.request_commands import (
     asked_moment,
@@ -76,8 +76,8 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
     metavar="SECONDS",
     help="Compare with the state after so many seconds: messages per second that came in, were"
     " delivered, acknowledged, dead-lettered and expired, and, from"
-    f" {FULL_SECONDS_LEAST:.0f} seconds on, when the disk is full if the broker writes on like"
-    " that.",
+    f" {FULL_SECONDS_LEAST:.0f} seconds on, when the disk is full if it fills like that; or why"
+    " that is not known.",
 )  # fmt: skip
 @at_option
 @broker_option
@@ -109,10 +109,11 @@ def _measured(data: Path, before: dict[str, Any], seconds: int) -> dict[str, Any
     answer = {"running": True} | look(data, {"do": "status"})
     passed = time.monotonic() - begun
     rates = rates_between(before, answer, passed)
+    forecast = disk_forecast(before, answer, passed)
     return (
         answer
         | {f"{name}_per_second": rate for name, rate in rates.items()}
-        | {"disk_full_in_seconds": disk_full_in(before, answer, passed)}
+        | {"disk_full_in_seconds": forecast.seconds, "disk_forecast": forecast.words}
     )
 
 
@@ -143,11 +144,11 @@ def _show(answer: dict[str, Any]) -> None:
         for each in answer.pop("memory_users", [])
     ]
     slow = answer.pop("slow_consumers", [])
-    for key in ("uptime_seconds", "disk_full_in_seconds"):
-        seconds = answer.pop(key, None)
-        if seconds is not None:
-            span = timedelta(seconds=int(seconds))
-            answer[key.removesuffix("_seconds")] = f"{span} (h:mm:ss)"
+    # The forecast says the same in words.
+    answer.pop("disk_full_in_seconds", None)
+    seconds = answer.pop("uptime_seconds", None)
+    if seconds is not None:
+        answer["uptime"] = f"{timedelta(seconds=int(seconds))} (h:mm:ss)"
     show_table(
         ("", "status"),
         [

@@ -94,7 +94,10 @@ def test_the_overview_shows_the_command_that_measures_its_rates(
     assert told["in_per_second"] > 0
     assert told["acknowledged_per_second"] == 0
     assert told["disk_full_in_seconds"] is None
-    assert "in per second" in daybook(broker, "status", "--rates", "1")
+    assert told["disk_forecast"] == "when it is full is not known before 50 s of figures"
+    measured = daybook(broker, "status", "--rates", "1")
+    assert "in per second" in measured
+    assert "disk forecast" in measured
     refused = nursery.run(
         [DAYBOOK, *words[1:], "--at", "1"], capture_output=True, check=False, text=True
     )

@@ -1,10 +1,10 @@
-"""When the disk is full, as the overview says it: only by what the broker itself writes."""
+"""When the disk is full, as the overview says it, and why it may not say when."""
 
 from typing import Any
 
 import pytest
 
-from daybook.console.pages.overview import full_in
+from daybook.console.pages.overview import forecast
 from daybook.console.pages.past import slider_of
 from daybook.console.samples import Sample
 
@@ -20,23 +20,32 @@ def samples(*figures: tuple[float | None, float]) -> list[Sample]:
 
 
 def test_the_disk_is_full_when_the_broker_has_filled_it() -> None:
-    assert full_in(samples((10 * GIB, GIB), (9 * GIB, 2 * GIB))) == 9 * 60
-    assert full_in(samples((10 * GIB, GIB), (None, GIB), (8 * GIB, 3 * GIB))) == 8 * 60
+    filled = samples((10 * GIB, GIB), (9 * GIB, 2 * GIB))
+    assert forecast(filled) == (9 * 60, "full in 9 min 0 s as this broker writes")
+    with_a_gap = samples((10 * GIB, GIB), (None, GIB), (8 * GIB, 3 * GIB))
+    assert forecast(with_a_gap).seconds == 8 * 60
+
+
+def test_what_others_write_fills_the_disk_too() -> None:
+    for figures in ((5 * GIB, GIB), (5 * GIB, 2 * GIB)):
+        told = forecast(samples((10 * GIB, GIB), figures))
+        assert told.seconds == 60
+        assert "mostly because of others" in told.words
 
 
 @pytest.mark.parametrize(
-    "figures",
+    ("figures", "words"),
     [
-        ((10 * GIB, GIB), (5 * GIB, GIB)),
-        ((10 * GIB, GIB), (5 * GIB, 2 * GIB)),
-        ((10 * GIB, 2 * GIB), (5 * GIB, GIB)),
-        ((10 * GIB, GIB),),
-        ((None, GIB), (None, 2 * GIB)),
-        (),
+        (((10 * GIB, GIB),), "is not known before 50 s"),
+        (((None, GIB), (None, 2 * GIB)), "was not measured"),
+        (((10 * GIB, GIB), (10 * GIB, GIB)), "whole segments, and did not in 1 min 0 s"),
+        ((), "was not measured"),
     ],
 )
-def test_what_others_write_says_nothing_about_the_end(figures: Any) -> None:
-    assert full_in(samples(*figures)) is None
+def test_the_figures_say_why_there_is_no_forecast(figures: Any, words: str) -> None:
+    told = forecast(samples(*figures))
+    assert told.seconds is None
+    assert words in told.words
 
 
 def test_a_slider_has_places_for_times_whatever_the_numbers_of_events() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from daybook.console.rendering import render, span
+from daybook.console.rendering import render
 from daybook.server.monitoring.health import Problem, problems
+from daybook.server.monitoring.rates import DiskForecast
+from daybook.texts import span
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def figures(docs: str = "", **values: Any) -> str:
     visit = SimpleNamespace(console=console, url=lambda path: f"/b/x/{path}", sees_history=False)
     nothing = {
         "status": {}, "counts": (), "rates": (), "problems": [], "warnings": [], "newest": {},
-        "at": 0, "full_in": None, "sampled": None, "age": 0.0, "trouble": "", "documents": {},
+        "at": 0, "forecast": None, "sampled": None, "age": 0.0, "trouble": "", "documents": {},
     }  # fmt: skip
     told = nothing | values
     told["status"] = {"running": True} | told["status"]
@@ -72,9 +74,10 @@ def test_the_disk_and_its_syncs_are_figures() -> None:
         "disk_free_bytes": 3 << 30, "journal_bytes": 5 << 20, "unindexed_bytes": 2048,
         "sync_ms_last": 1.26, "sync_ms_average": 2.5, "sync_ms_max": 1040.0,
     }  # fmt: skip
-    page = figures(status=status, full_in=7300.0)
+    words = "when it is full is not known before 50 s of figures"
+    page = figures(status=status, forecast=DiskForecast(None, words))
     for title, value in (
-        ("disk free, full in 2 h 1 min as this broker writes", "3.0 GiB"),
+        (f"disk free; {words}", "3.0 GiB"),
         ("journal", "5.0 MiB"),
         ("not indexed yet", "2.0 KiB"),
         ("sync to disk, last", "1.3 ms"),
