@@ -15,7 +15,8 @@ RATES: Final = {
 }  # fmt: skip
 """The rates that are shown, and the counter of the status behind each."""
 FREE: Final = "disk_free_bytes"
-WRITTEN: Final = ("journal_bytes", "index_bytes")
+JOURNAL: Final = "journal_bytes"
+WRITTEN: Final = (JOURNAL, "index_bytes")
 FULL_SECONDS_LEAST: Final = 50.0
 """In less time the sizes of files change too little to say when the disk is full."""
 FULL_DAYS_MAX: Final = 365.0
@@ -60,15 +61,14 @@ def disk_forecast(
     grown = sum(after[key] - before[key] for key in WRITTEN)
     if lost > OTHERS_MOST * max(grown, 0):
         return _full(free, lost / seconds, "as its free space falls, mostly because of others")
+    if before[JOURNAL] == after[JOURNAL]:
+        # The growth of the index alone says little of what the broker writes.
+        text = f"{UNKNOWN} yet: the journal grows by whole segments, and did not in {span(seconds)}"
+        return DiskForecast(None, text)
     if grown > 0:
         return _full(free, grown / seconds, "as this broker writes")
-    if grown < 0:
-        text = f"it does not fill: journal and index became smaller in {span(seconds)}"
-        return DiskForecast(None, text)
-    return DiskForecast(
-        None,
-        f"{UNKNOWN} yet: the journal grows by whole segments, and did not in {span(seconds)}",
-    )
+    text = f"it does not fill: journal and index did not become larger in {span(seconds)}"
+    return DiskForecast(None, text)
 
 
 def _full(free: float, a_second: float, how: str) -> DiskForecast:
