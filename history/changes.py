@@ -1,13 +1,14 @@
 """The changes between two moments: of addresses, queues, diverts and settings, in their order, and
 who asked for each of them, and for any other event.
 
-Comparing two states does not show what was changed and changed back. Must never know how a change
-is shown.
+Comparing two states does not show what was changed and changed back, nor that the broker stopped or
+crashed, which ends consumers and connections. Must never know how a change is shown.
 """
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from daybook.engine.facts import details, events, life, reasons
 from daybook.engine.facts.events import ADDRESS, BY_NUMBER, KIND, REASON, RELATED, TIME
-from daybook.engine.facts.kinds import OF_CHANGES, changing
+from daybook.engine.facts.kinds import ENDING_A_SOURCE, OF_CHANGES, TURNS, changing
+from daybook.engine.facts.kinds import names as names_of
 from daybook.history.descriptions import (
     changed_by,
     equal_requests,
@@ -33,6 +35,7 @@ from daybook.history.search import Clause, Search, Thing
 from daybook.history.selection import Question, begun
 from daybook.history.topology import Topology
 from daybook.journal.blocks.format import FIRST_LSN
+from daybook.journal.errors import JournalError
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.catalogs.catalog_keys import subject_of
 from daybook.paging.snapshots.base import BaseDamaged
@@ -49,6 +52,8 @@ DROPPED_MAX: Final = 100_000
 
 UPDATES: Final = changing({life.ADDRESS, life.QUEUE}, {life.CHANGES})
 """Kinds by which attributes of queues and addresses change."""
+_OF_THE_BROKER: Final = frozenset(names_of(TURNS))
+"""The names of the kinds by which a broker starts and stops, which no request changes."""
 THINGS_MAX: Final = 1_000
 """Of how many queues and addresses the changes are kept in memory."""
 EVENTS_MAX: Final = 100 * CHANGES_MAX
@@ -58,10 +63,11 @@ PART_MOST: Final = 20_000
 
 
 def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dict[str, Any]:
-    """Return the changes after one event and until another, the first ones, and whether there are
-    more. Equal requests that follow each other are one, with their `count` and the last of them.
-    Raises JournalError, StoreError and OSError."""
-    question = Question(from_lsn=after + 1, to_lsn=until, kinds=OF_CHANGES)
+    """Return the changes after one event and until another, and the starts and stops of the broker,
+    the first ones, and whether there are more. `is_crash` says that a start follows a crash. Equal
+    requests that follow each other are one, with their `count` and the last of them. Raises
+    JournalError, StoreError and OSError."""
+    question = Question(from_lsn=after + 1, to_lsn=until, kinds=OF_CHANGES | TURNS)
     inspection = begun(directory, finder, question, reads_names=False, note=lambda _: None)
     rows: list[dict[str, Any]] = []
     former = Former(finder, directory)
@@ -83,11 +89,13 @@ def changes(directory: Path, finder: EventFinder, after: int, until: int) -> dic
             _claim(rows, event) or event.row[RELATED] <= after
         ):
             continue
+        is_crash = is_after_a_crash(finder, event)
+        previous = former.before(event)
+        text = sentence(event, inspection.names, before=previous, is_crash=is_crash)
         rows.append(
             {
                 "lsn": event.lsn, "time": event.row[TIME], "kind": kind_name(event.row[KIND]),
-                "text": sentence(event, inspection.names, before=former.before(event)),
-                "by": _maker(event, inspection.names),
+                "text": text, "is_crash": is_crash, "by": _maker(event, inspection.names),
                 "last_lsn": event.lsn, "last_time": event.row[TIME], "count": 1,
             }
         )  # fmt: skip
@@ -104,6 +112,24 @@ def _maker(event: Event, names: Names) -> str | None:
     if event.row[KIND] == events.ADMINISTERED:
         return asker_of(event)
     return who(event.row, names) or None
+
+
+def is_after_a_crash(finder: EventFinder, event: Event) -> bool:
+    """Whether an event is the start of a broker, and the one before it was killed, or its machine
+    failed.
+
+    A clean stop is the last event of a broker. In a copy of a data directory, and where events were
+    lost by damage, nothing says how the broker before ended.
+    """
+    if event.row[KIND] != events.BROKER_STARTED:
+        return False
+    before = None
+    # Readers of the events before report damage there; this start can be read.
+    with suppress(JournalError):
+        before = finder.at(event.lsn - 1) if event.lsn > FIRST_LSN else None
+    if before is None or before.row[KIND] in ENDING_A_SOURCE:
+        return False
+    return before.row[KIND] != events.BROKER_STOPPED
 
 
 def dropped(directory: Path, finder: EventFinder, after: int, until: int) -> dict[str, Any]:
@@ -124,7 +150,11 @@ def dropped(directory: Path, finder: EventFinder, after: int, until: int) -> dic
 def _claim(rows: list[dict[str, Any]], event: Event) -> bool:
     """Say who asked for the changes of a request; return whether there are any."""
     by = asker_of(event)
-    claimed = [row for row in rows if row["lsn"] >= event.row[RELATED]]
+    claimed = [
+        row
+        for row in rows
+        if row["lsn"] >= event.row[RELATED] and row["kind"] not in _OF_THE_BROKER
+    ]
     for row in claimed:
         row["by"] = by
     return bool(claimed)

@@ -57,6 +57,8 @@ TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes", "omitted_bytes"
 NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
 """Fields of details that the phrases for columns contain already."""
 
+CRASHED: Final = "the broker before did not stop: it was killed, or the machine failed"
+"""What is said of a start after a crash, wherever it is described (`history.changes`)."""
 
 CAME_FROM: Final = "came_from"
 """The field of details that says what a message was on another broker."""
@@ -117,11 +119,14 @@ def sentence(
     names: Names,
     redacted: Redaction = NOTHING,
     before: dict[str, Any] | None = None,
+    *,
+    is_crash: bool = False,
 ) -> str:
     """Return what happened as a sentence, without LSN, time and kind.
 
     `redacted` says what an export is without. `before` has the values that an event changed, by
     the fields of its detail (`history.changes.Former`); without them all values are shown.
+    `is_crash` says that a start follows a crash (`history.changes.is_after_a_crash`).
     """
     row = event.row
     detail = detail_of(event)
@@ -131,7 +136,7 @@ def sentence(
     reason = _because(row)
     if reason:
         text = f"{text}: {reason}" if text else reason
-    return printable(text)
+    return printable(f"{text}; {CRASHED}" if is_crash else text)
 
 
 def _because(row: Row) -> str:
@@ -383,10 +388,12 @@ def line(
     names: Names,
     redacted: Redaction = NOTHING,
     before: dict[str, Any] | None = None,
+    *,
+    is_crash: bool = False,
 ) -> str:
-    """Return the line of the story for an event; `redacted` and `before` as for `sentence`."""
+    """Return the line of the story for an event; the arguments are those of `sentence`."""
     kind = f"{kind_name(event.row[KIND]):<21}"
-    text = sentence(event, names, redacted, before)
+    text = sentence(event, names, redacted, before, is_crash=is_crash)
     return f"{event.lsn:>8}  {moment(event.row[TIME])}  {kind} {text}".rstrip()
 
 

@@ -19,7 +19,7 @@ from daybook.engine.facts.events import (
 )
 from daybook.engine.facts.kinds import LEAVING, TOPOLOGY, WITH_CHUNKS
 from daybook.errors import DaybookError
-from daybook.history.changes import Askers
+from daybook.history.changes import Askers, is_after_a_crash
 from daybook.history.contents import WithBody, WithHeader, check_is_there, found_messages
 from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
 from daybook.history.event_finder import EventFinder
@@ -60,7 +60,8 @@ class Lane(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One event with its sentence, its consequences, and where the family is after it."""
+    """One event with its sentence, its consequences, and where the family is after it. `is_crash`
+    says that it is a start after a crash."""
 
     event: Event
     text: str
@@ -68,6 +69,7 @@ class Step(NamedTuple):
     consequences: tuple[Consequence, ...]
     transaction: str
     places: tuple[tuple[Lane, str], ...] = ()
+    is_crash: bool = False
 
 
 class Trail(NamedTuple):
@@ -248,9 +250,20 @@ class _Teller(Places):
                 break
         steps = [
             step._replace(transaction=self.in_transaction.get(step.event.lsn, ""))
-            for step in self.steps
+            for step in self._told_steps()
         ]
         return Trail(tuple(self.family), tuple(steps), tuple(self._now()))
+
+    def _told_steps(self) -> Iterator[Step]:
+        """Yield the steps, of crashes without a consequence those between two deliveries: what a
+        client did before the crash may be lost, which is why the message came twice."""
+        delivered = [
+            step.event.lsn for step in self.steps if step.event.row[KIND] == events.DELIVERED
+        ]
+        for step in self.steps:
+            is_bare = step.is_crash and not step.consequences
+            if not is_bare or step.event.lsn < delivered[-1]:
+                yield step
 
     def _is_gone(self, lsn: int) -> bool:
         """Whether the family has left all queues, so that no event after this one is about it.
@@ -279,12 +292,18 @@ class _Teller(Places):
             if event.lsn > self.folded_lsn:
                 self._end_transaction(event)
             return
+        is_crash = self._finder is not None and is_after_a_crash(self._finder, event)
         consequences = self.take(event)
-        if consequences or kind not in TOPOLOGY:
-            self._add_step(event, consequences)
+        if consequences or kind not in TOPOLOGY or (is_crash and self._may_come_again(event.lsn)):
+            self._add_step(event, consequences, is_crash=is_crash)
 
-    def _add_step(self, event: Event, consequences: list[Consequence]) -> None:
-        text = sentence(event, self.names, self.redacted)
+    def _may_come_again(self, lsn: int) -> bool:
+        """Whether a message that was delivered before an event is still in a queue after it."""
+        is_there = lsn > self.folded_lsn and next(self.entries(), None) is not None
+        return is_there and bool(self.deliveries)
+
+    def _add_step(self, event: Event, consequences: list[Consequence], *, is_crash: bool) -> None:
+        text = sentence(event, self.names, self.redacted, is_crash=is_crash)
         told = as_object(event, self.names, self.redacted)
         places = tuple(
             (Lane(message, queue.name), entry.place) for message, queue, entry in self.entries()
@@ -292,7 +311,7 @@ class _Teller(Places):
         asked = self._askers.words(event) if self._askers is not None else ""
         more = (*replay_of(event), *self._of(event), *filter(None, [asked]))
         told_too = (*consequences, *map(Consequence, more))
-        self.steps.append(Step(event, text, told, told_too, "", places))
+        self.steps.append(Step(event, text, told, told_too, "", places, is_crash))
 
     def _of(self, event: Event) -> Iterator[str]:
         """Yield who the links are by which a message to a direct address came and went."""
@@ -406,6 +425,7 @@ def step_object(step: Step) -> dict[str, Any]:
     """Return a step for programs: its event, and what the trail adds to it."""
     return step.told | {
         "text": step.text,
+        "is_crash": step.is_crash,
         "consequences": [each.text for each in step.consequences],
         "transaction": step.transaction or None,
     }

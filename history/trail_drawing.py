@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 from daybook.engine.facts.events import CONSUMER, KIND
 from daybook.engine.facts.kinds import LIVES, OF_LINKS, TAKING
 from daybook.engine.facts.life import IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
+from daybook.history.descriptions import CRASHED
 from daybook.history.trail import Lane, Step, Trail
 from daybook.texts import moment, printable
 
@@ -253,6 +254,10 @@ def _arrows(step: Step, people: dict[str, str]) -> Iterator[str]:
     if not who:
         for key in keys or [_key("broker", people)]:
             yield f"  {key}->>{key}: {label}"
+            if step.is_crash:
+                yield f"  Note over {key}: {_label(CRASHED)}"
+        for each in step.consequences if not keys else ():
+            yield f"  Note over {_key('broker', people)}: {_label(each.text)}"
         return
     peer = _key(who, people)
     for key in keys or [_key("broker", people)]:

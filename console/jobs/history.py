@@ -19,7 +19,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.history import trail, trail_drawing
-from daybook.history.changes import Askers, Former, changes, dropped
+from daybook.history.changes import Askers, Former, changes, dropped, is_after_a_crash
 from daybook.history.contents import WithHeader
 from daybook.history.descriptions import as_object, sentence, skipped_words
 from daybook.history.differences import KEYS, difference
@@ -28,6 +28,7 @@ from daybook.history.moments import NoSuchMoment, event_of, newest_lsn
 from daybook.history.reports.integrity import as_json, integrity_of
 from daybook.history.reports.marks import mark_after, mark_before, marks_before
 from daybook.history.reports.report_files import read
+from daybook.history.scan import Event
 from daybook.history.selection import (
     Question,
     begin_of_last,
@@ -200,12 +201,15 @@ def events(
         inspection = begun(path, finder, asked, reads_names=False, note=notes.append)
         redacted = redacted_in(path)
         askers, former = Askers(finder), Former(finder, path)
+
+        def text(event: Event) -> str:
+            before, is_crash = former.before(event), is_after_a_crash(finder, event)
+            return sentence(event, inspection.names, redacted, before, is_crash=is_crash)
+
         rows = [
             as_object(event, inspection.names, redacted)
             | {
-                "text": sentence(event, inspection.names, redacted, former.before(event))
-                if event.lsn == until
-                else skipped_words(event.lsn, until),
+                "text": text(event) if event.lsn == until else skipped_words(event.lsn, until),
                 "asked": askers.words(event),
                 "until": until,
             }

@@ -4,16 +4,16 @@ administrators, and the verifications, audits and drills of which a report is ke
 Must never know how a time line is shown.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from daybook.engine.facts.events import BROKER_STARTED, KIND, TIME
-from daybook.engine.facts.kinds import MARKING, TURNS
-from daybook.history.changes import Former
+from daybook.engine.facts.events import KIND, TIME
+from daybook.engine.facts.kinds import MARKING
+from daybook.history.changes import Former, is_after_a_crash
 from daybook.history.descriptions import (
     equal_requests,
     is_equal_request,
@@ -36,7 +36,6 @@ NEAR: Final = 1000
 """How many events are searched first for the mark before one."""
 EQUAL_MAX: Final = 20_000
 """So many equal requests are passed over on the way to the next mark."""
-CRASHED: Final = "the broker before did not stop: it was killed, or the machine failed"
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -81,10 +80,9 @@ def marks_before(
     runs = _runs(found[:limit])
     older = runs[min(most, len(runs)) - 1].first.lsn if len(runs) > most or found[limit:] else 0
     runs = runs[:most]
-    crashed = _after_a_crash(finder, [each.last for each in runs])
     former = Former(finder, directory)
     marks = [
-        _of_events(each, former.before(each.last), is_crash=each.last.lsn in crashed)
+        _of_events(each, former.before(each.last), is_crash=is_after_a_crash(finder, each.last))
         for each in reversed(runs)
     ]
     begin = marks[0].begun if older else 0
@@ -153,20 +151,6 @@ def mark_after(finder: EventFinder, lsn: int) -> int:
     return found.lsn if found is not None else 0
 
 
-def _after_a_crash(finder: EventFinder, marks: Sequence[Event]) -> set[int]:
-    """Return the starts, of marks from the newest on, before which no stop was journaled."""
-    turns = [each for each in marks if each.row[KIND] in TURNS]
-    if not turns:
-        return set()
-    earlier = Search(Clause(TURNS), to_lsn=turns[-1].lsn - 1)
-    before = [*turns[1:], *islice(finder.find_back(earlier), 1)]
-    return {
-        start.lsn
-        for start, turn in zip(turns, before, strict=False)
-        if start.row[KIND] == turn.row[KIND] == BROKER_STARTED
-    }
-
-
 def _runs(found: Iterable[Event]) -> list[_Run]:
     """Return the marks of events, from the newest on."""
     runs: list[_Run] = []
@@ -180,10 +164,9 @@ def _runs(found: Iterable[Event]) -> list[_Run]:
 
 def _of_events(run: _Run, before: dict[str, Any] | None, *, is_crash: bool) -> Mark:
     event, first = run.last, run.first
-    text = sentence(event, Names(), before=before)
+    text = sentence(event, Names(), before=before, is_crash=is_crash)
     if run.number > 1:
         text = equal_requests(first, event, run.number)
-    text = f"{text}; {CRASHED}" if is_crash else text
     return Mark(
         event.row[TIME], kind_name(event.row[KIND]), text, lsn=event.lsn, is_bad=is_crash,
         begun=first.row[TIME],

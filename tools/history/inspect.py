@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 import msgspec
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from daybook.client.control import is_running
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
-from daybook.history.changes import Askers, Former
+from daybook.history.changes import Askers, Former, is_after_a_crash
 from daybook.history.descriptions import as_object, line, skipped_words
 from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first, what_is_missing
@@ -53,6 +53,9 @@ MESSAGES_DEFAULT: Final = 100
 ROWS_MAX: Final = 1000
 """How many rows of a table are shown to people; JSON has all."""
 
+About: TypeAlias = tuple[EventFinder, Askers, Former]
+"""What else is found out about each event."""
+
 
 def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     """Print the events that the flags select. Raises Failure, click.UsageError, JournalError."""
@@ -76,7 +79,7 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     inspection = begun(path, finder, question, reads_names=flags["follow"], note=_note)
     follow = Following(disk, pin) if flags["follow"] else None
     found = inspection.runs(joins=not flags["as_json"], proven=is_proven, follow=follow)
-    about = Askers(finder, grows=follow is not None), Former(finder, path)
+    about = finder, Askers(finder, grows=follow is not None), Former(finder, path)
     try:
         told = _print(found, inspection.names, about, flags)
     except KeyboardInterrupt:
@@ -98,7 +101,7 @@ def _note(text: str) -> None:
 def _print(
     found: Iterator[tuple[Event, int]],
     names: Names,
-    about: tuple[Askers, Former],
+    about: About,
     flags: dict[str, Any],
 ) -> int:
     """Print events; return how many."""
@@ -151,12 +154,15 @@ def _note_beginning(path: Path, disk: Disk, question: Question) -> None:
             click.echo(f"note: {what_is_missing(path, disk)}", err=True)
 
 
-def _told(event: Event, names: Names, about: tuple[Askers, Former], flags: dict[str, Any]) -> str:
+def _told(event: Event, names: Names, about: About, flags: dict[str, Any]) -> str:
     if flags["as_json"]:
         return msgspec.json.encode(as_object(event, names, flags["redacted"])).decode()
-    askers, former = about
+    finder, askers, former = about
     asked = askers.words(event)
-    told = line(event, names, flags["redacted"], former.before(event))
+    told = line(
+        event, names, flags["redacted"], former.before(event),
+        is_crash=is_after_a_crash(finder, event),
+    )  # fmt: skip
     told += f"; {asked}" if asked else ""
     return dim_with_kind(told)
 

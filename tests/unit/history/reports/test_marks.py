@@ -8,9 +8,9 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.history.changes import changes
+from daybook.history.descriptions import CRASHED
 from daybook.history.event_finder import EventFinder
 from daybook.history.reports.marks import (
-    CRASHED,
     Mark,
     Marks,
     mark_after,
