@@ -78,6 +78,7 @@ from daybook.server.rights import Rights
 from daybook.server.users.sasl import Mechanisms
 from daybook.server.users.users import Users
 from daybook.server.users.users_file import User, UsersError
+from daybook.texts import moment
 from daybook.version import VERSION
 
 CLOCK_STEP_US: Final = 500_000
@@ -589,6 +590,7 @@ class Service:
             "name": self.config.broker.name,
             "data_directory": str(self._directory.path.resolve()),
             "uptime_seconds": round(time.time() - self._started, 1),
+            "started": f"{moment(int(self._started) * 1_000_000)[:19]} UTC",
             "acceptors": [
                 {
                     "name": acceptor.config.name,

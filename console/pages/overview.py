@@ -18,6 +18,7 @@ from daybook.console.pages.manual import documents
 from daybook.console.rendering import event, render
 from daybook.console.samples import LEVELS, Sample, Samples
 from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
+from daybook.server.administration.units import COUNTED
 from daybook.server.monitoring.health import EXIT_WARNING, check_problems, problems
 from daybook.server.monitoring.rates import FREE, RATES, WRITTEN, DiskForecast, disk_forecast
 
@@ -91,6 +92,7 @@ def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
     return {
         "status": status,
         "counts": COUNTS,
+        "counted": COUNTED,
         "documents": documents(),
         "rates": tuple(RATES),
         "problems": [each for each in found if each.code != EXIT_WARNING],

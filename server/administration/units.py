@@ -12,13 +12,26 @@ HEADINGS: Final = {
     "max_memory": "max memory bytes",
     "memory_held": "memory held bytes",
     "memory_resident": "memory resident bytes",
+    "memory_given_back_us_longest": "memory given back microseconds longest",
     "rate": "messages per second",
     "output": "output bytes",
     "input": "input bytes",
     "unacknowledged": "unacknowledged bytes",
     "transactions_bytes": "transactions bytes",
+    "messages_added": "messages added to queues that exist",
+    "messages_acknowledged": "messages acknowledged in queues that exist",
+    "messages_dead_lettered": "messages dead lettered by queues that exist",
+    "messages_expired": "messages expired in queues that exist",
+    "messages_unrouted": "messages unrouted at addresses that exist",
+    "messages_delivered": "messages delivered since the start",
 }
-"""Headings of columns and fields whose names do not say their unit."""
+"""Headings of columns and fields whose names do not say their unit, or since when they count."""
+COUNTED: Final = (
+    "Messages added, acknowledged, dead lettered and expired are counted by each queue since it was"
+    " created, and unrouted ones by each address, also over restarts; the counts of a deleted queue"
+    " or address are gone with it. Messages delivered are those since the start of the broker."
+)
+"""Since when the counters of the status count, in words."""
 
 _OF_SETTINGS: Final = {
     "max-delivery-attempts": "attempts",

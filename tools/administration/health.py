@@ -23,7 +23,7 @@ import click
 
 from daybook.client.control import ask
 from daybook.journal.data_directory import NODE_SOCKET
-from daybook.server.administration.units import heading
+from daybook.server.administration.units import COUNTED, heading
 from daybook.server.monitoring.cluster_health import role_for_clients
 from daybook.server.monitoring.health import (
     EXIT_WARNING,
@@ -70,7 +70,7 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
     ctx.exit(max((problem.code for problem in found), default=0))
 
 
-@click.command(epilog=CODES)
+@click.command(epilog=f"{COUNTED}\n\n{CODES}")
 @click.option(
     "--rates", "seconds", type=click.IntRange(1, RATES_SECONDS_MAX), default=None,
     metavar="SECONDS",

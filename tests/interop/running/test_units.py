@@ -16,7 +16,7 @@ COUNTED = {
     "pid", "lsn", "consumers", "addresses", "queues", "messages", "bytes", "ms", "peers",
     "connections", "producers", "refusals", "denials", "bodies", "blocks", "seconds", "restarts",
     "files", "logins", "attempts", "deaths", "times", "priority", "consumer", "connection",
-    "message", "sessions", "links", "letters",
+    "message", "sessions", "links", "letters", "microseconds",
 }  # fmt: skip
 """Words of headings that say what is counted, or that it is a name."""
 OF_MESSAGES = {

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from daybook.console.rendering import render
+from daybook.server.administration.units import COUNTED
 from daybook.server.monitoring.health import Problem, problems
 from daybook.server.monitoring.rates import DiskForecast
 from daybook.texts import span
@@ -28,7 +29,8 @@ def figures(docs: str = "", **values: Any) -> str:
     visit = SimpleNamespace(console=console, url=lambda path: f"/b/x/{path}", sees_history=False)
     nothing = {
         "status": {}, "counts": (), "rates": (), "problems": [], "warnings": [], "newest": {},
-        "at": 0, "forecast": None, "sampled": None, "age": 0.0, "trouble": "", "documents": {},
+        "at": 0, "forecast": None, "counted": COUNTED, "sampled": None, "age": 0.0, "trouble": "",
+        "documents": {},
     }  # fmt: skip
     told = nothing | values
     told["status"] = {"running": True} | told["status"]
@@ -86,6 +88,16 @@ def test_the_disk_and_its_syncs_are_figures() -> None:
     ):
         assert f"<dt>{title}</dt><dd>{value}</dd>" in page
     assert "<dt>disk free</dt>" in figures(status=status)
+
+
+def test_figures_say_since_when_they_count() -> None:
+    page = figures(
+        status={"messages_dead_lettered": 0, "uptime_seconds": 90.0, "started": "2026-11-30 UTC"},
+        counts=(("messages_dead_lettered", ""),),
+    )
+    assert "<dt>messages dead lettered by queues that exist</dt><dd>0</dd>" in page
+    assert "<dt>uptime, since 2026-11-30 UTC</dt><dd>1 min 30 s</dd>" in page
+    assert COUNTED in page
 
 
 def test_the_oldest_message_leads_to_its_queue_and_its_story() -> None:
