@@ -6,7 +6,7 @@ added there has its page here.
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from daybook.client.control import ControlError
 from daybook.console.menu import EVERYBODY, READS, SEES
 from daybook.console.pages.growth import SPANS, command_of_growth, span_of
+from daybook.console.samples import LOOK_SECONDS
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
 from daybook.engine.names.names import plain
 from daybook.server.administration.admin_requests import CONSUMER_TABLE, REQUESTS
@@ -27,7 +28,7 @@ from daybook.server.administration.request_rows import (
     Way,
 )
 from daybook.server.administration.retries import RUNNING
-from daybook.server.administration.units import heading
+from daybook.server.administration.units import CREDIT, heading
 from daybook.server.administration.ways import (
     Found,
     command_line,
@@ -53,14 +54,21 @@ PRESSING: Final = {
 }
 """Columns that a list shows first, after the names, so that no window cuts them off: those of the
 first column here that the list has."""
+RATE: Final = "settled_per_second"
+"""The column with the rate of a consumer, which needs two looks, so that no request has it."""
 OF_CONSUMERS: Final = (
     "consumer", "connection", "user", "client_id", "in_flight", "oldest_in_flight",
-    "oldest_in_flight_since", "settled_per_second", "credit_messages", "credit_bytes", "ack_mode",
+    "oldest_in_flight_since", RATE, "credit_messages", "credit_bytes", "ack_mode",
     "filter",
 )  # fmt: skip
 """What the page of a queue shows of its consumers."""
 RATED_MAX: Final = 100
-"""Of how many consumers of a queue its page shows a rate."""
+"""Of how many consumers a page shows a rate."""
+RATED: Final = (
+    f"A rate compares two looks, at least {LOOK_SECONDS:.0f} seconds apart: one that is missing"
+    " comes with a next look at this page."
+)
+"""Why a rate is missing, in words."""
 OF_QUEUES: Final = (
     "queue pause", "queue resume", "queue purge", "queue release", "queue deliver-scheduled",
     "queue retry", "queue stop-retry", "queue move", "queue copy", "queue expire", "queue remove",
@@ -110,6 +118,10 @@ async def list_page(visit: Visit) -> Response:
     answer = await visit.look(asked)
     rows = answer[way.table.key]
     shaped = [way.table.shape(each) for each in rows] if way.table.shape is not None else rows
+    columns, rated = _columns(way.table), ""
+    if way.table is CONSUMER_TABLE and visit.is_running and not visit.at:
+        shaped = _rated(visit, shaped)
+        columns, rated = _with_rate(columns), _missing(shaped)
     marks = marks_of(row, way)
     sorts = _sorts(marks)
     if asked.get("sort") and asked["sort"] not in sorts:
@@ -117,12 +129,36 @@ async def list_page(visit: Visit) -> Response:
     shown = {name: asked[name] for name in marks if asked.get(name)}
     return visit.page(
         "list.html", title=found.tag.replace("-", " ").capitalize(), found=found,
-        help=(way.doc or row.__doc__ or "").strip(), columns=_columns(way.table), rows=shaped,
+        help=(way.doc or row.__doc__ or "").strip(), columns=columns, rows=shaped,
+        rated=rated,
         asked=asked, marks=marks, sorts=sorts, leading=_leading(visit), shown=shown,
         total=answer.get("total"), next_offset=answer.get("next_offset"),
         previous=_previous(asked), option=Option,
         command=command(visit, way, asked, *(() if visit.broker.url else way.words(answer))),
     )  # fmt: skip
+
+
+def _rated(visit: Visit, consumers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return consumers with how many messages a second the first of them settle, None where that
+    is not known yet."""
+    rates, now = visit.console.rates_of_consumers[visit.broker.name], time.monotonic()
+    return [
+        row | {RATE: rates.of(str(row["consumer"]), row, now).get("settled")}
+        if number < RATED_MAX
+        else row | {RATE: None}
+        for number, row in enumerate(consumers)
+    ]
+
+
+def _missing(consumers: Sequence[dict[str, Any]]) -> str:
+    """Return why some rates are missing, "" if none are."""
+    return RATED if any(row[RATE] is None for row in consumers[:RATED_MAX]) else ""
+
+
+def _with_rate(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of consumers with their rate, before what is less pressing."""
+    place = columns.index(PRESSING["oldest_in_flight"][-1]) + 1
+    return (*columns[:place], RATE, *columns[place:])
 
 
 def _leading(visit: Visit) -> dict[str, str]:
@@ -209,6 +245,8 @@ async def queue_page(visit: Visit) -> Response:
     return visit.page(
         "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
         consumers=consumers, of_consumers=OF_CONSUMERS, leading=_leading(visit), rates=rates,
+        credit=CREDIT, rated=_missing(consumers),
+        why_unrated="" if rates or visit.at or not visit.is_running else RATED,
         actions=_actions(visit, commands, row),
         is_sharded=visit.is_live and visit.may("queue drain") and "queue drain" in commands,
         diverts=await _diverts_of(visit, row["address"]), spans=tuple(SPANS), span=span,
@@ -223,11 +261,8 @@ async def _consumers_of(visit: Visit, name: str) -> list[dict[str, Any]]:
     consumers: list[dict[str, Any]] = (await visit.look({"do": "consumers-of", "queue": name}))[
         "consumers"
     ]
-    rates, now = visit.console.rates_of_consumers[visit.broker.name], time.monotonic()
-    for row in consumers[:RATED_MAX]:
-        row["settled_per_second"] = rates.of(str(row["consumer"]), row, now).get("settled")
     assert CONSUMER_TABLE.shape is not None
-    return [CONSUMER_TABLE.shape(row) for row in consumers]
+    return [CONSUMER_TABLE.shape(row) for row in _rated(visit, consumers)]
 
 
 async def address_page(visit: Visit) -> Response:

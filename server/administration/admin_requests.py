@@ -82,7 +82,7 @@ from daybook.server.administration.request_rows import (
     ViewSource,
     Way,
 )
-from daybook.server.administration.units import queues_of
+from daybook.server.administration.units import CREDIT, queues_of
 from daybook.texts import moment
 
 EXISTS: Final = {"exists": True}
@@ -312,7 +312,13 @@ class Consumers(Listed, frozen=True, tag="consumers"):
 
     sort: Annotated[str, sorting(connections.CONSUMER_ORDERS)] = ""
     is_about_clients = True
-    ways = (Way("consumer list", table=CONSUMER_TABLE),)
+    ways = (
+        Way(
+            "consumer list", table=CONSUMER_TABLE,
+            doc=f"List consumers and their queues, in the order in which they came. {CREDIT}\n\n"
+            "Users, client ids, peers, queues and subscriptions are searched.",
+        ),
+    )  # fmt: skip
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the consumers."""
@@ -341,7 +347,12 @@ class ConsumersOf(OnQueue, Reading, frozen=True, tag="consumers-of"):
 
     offset: Offset = 0
     is_about_clients = True
-    ways = (Way("queue consumers", table=CONSUMER_TABLE),)
+    ways = (
+        Way(
+            "queue consumers", table=CONSUMER_TABLE,
+            doc=f"List the consumers of one queue. {CREDIT}",
+        ),
+    )  # fmt: skip
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the consumers of the queue."""

@@ -68,6 +68,15 @@ def nobody(connection: int) -> None:
     """Return no session: those of a state without a broker are gone."""
 
 
+def credit_of(consumer: Consumer) -> tuple[int, int]:
+    """Return how many messages, and how many bytes of bodies, a consumer may still get.
+
+    While one of the two windows is open the other counts on below 0: it is used up.
+    """
+    messages, size = windows_of(consumer)
+    return max(0, messages), max(0, size)
+
+
 CONNECTION_ORDERS: Final[dict[str, Callable[[Connection], int]]] = {
     "connection": attrgetter("id"), "consumers": lambda each: len(each.consumers),
     "transactions": lambda each: len(each.transactions),
@@ -75,8 +84,8 @@ CONNECTION_ORDERS: Final[dict[str, Callable[[Connection], int]]] = {
 """The columns by which connections are sorted, and the number in each."""
 CONSUMER_ORDERS: Final[dict[str, Callable[[Consumer], int]]] = {
     "consumer": attrgetter("id"), "connection": attrgetter("connection_id"),
-    "in_flight": attrgetter("unsettled"), "credit_messages": lambda each: windows_of(each)[0],
-    "credit_bytes": lambda each: windows_of(each)[1], "delivered": attrgetter("handed"),
+    "in_flight": attrgetter("unsettled"), "credit_messages": lambda each: credit_of(each)[0],
+    "credit_bytes": lambda each: credit_of(each)[1], "delivered": attrgetter("handed"),
     "oldest_in_flight": lambda each: _age_rank(each),
 }  # fmt: skip
 """The columns by which consumers are sorted, and the number in each."""
@@ -446,7 +455,7 @@ def _age_rank(consumer: Consumer) -> int:
 
 
 def _consumer(consumer: Consumer, *, is_live: bool) -> dict[str, Any]:
-    messages, size = windows_of(consumer) if is_live else (None, None)
+    messages, size = credit_of(consumer) if is_live else (None, None)
     oldest = consumer.oldest_unsettled
     # 0 if an older release wrote the index that this was read from.
     since = oldest.delivered_at if oldest is not None else 0

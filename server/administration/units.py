@@ -32,6 +32,11 @@ COUNTED: Final = (
     " or address are gone with it. Messages delivered are those since the start of the broker."
 )
 """Since when the counters of the status count, in words."""
+CREDIT: Final = (
+    "A consumer gets messages while one of its credits, in messages or in bytes of bodies, is above"
+    " 0; a client that grants only one of them has 0 of the other."
+)
+"""The meaning of the two credits of a consumer, in words."""
 
 _OF_SETTINGS: Final = {
     "max-delivery-attempts": "attempts",

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from daybook.console.pages.lists import RATED
 from daybook.history.reports.report import VERIFY, Report
 from daybook.history.reports.report_files import keep
 from daybook.journal.data_directory import REPORTS
+from daybook.server.administration.units import CREDIT
 from tests.interop.console.using import send
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
@@ -70,6 +72,9 @@ def test_who_holds_a_message_is_on_the_page_of_the_queue_and_first_in_the_list(
         page = browser.get("/b/data/queue", queue="slow")
         assert "oldest in flight since" in page.words
         assert f"story?message={row['oldest_in_flight']}" in page.text
+        assert CREDIT in page.words
+        assert RATED in page.words
+        assert RATED in browser.get("/b/data/list/consumers").words
 
         def settled_per_second() -> str:
             shown = browser.get("/b/data/queue", queue="slow").text
@@ -77,6 +82,12 @@ def test_who_holds_a_message_is_on_the_page_of_the_queue_and_first_in_the_list(
             return cells[8].partition(">")[2].partition("<")[0].strip()
 
         wait_for(lambda: settled_per_second() == "0.0", "a rate")
+        assert RATED not in browser.get("/b/data/queue", queue="slow").words
+        listed = browser.get("/b/data/list/consumers", search="slow")
+        assert "settled per second" in listed.words
+        assert RATED not in listed.words
+        assert CREDIT in listed.words
+        assert CREDIT in " ".join(daybook(broker, "consumer", "list", "--help").split())
         order = {"sort": "oldest_in_flight", "descending": "true"}
         rows = browser.get("/b/data/list/consumers", **order).words
         assert rows.index("slow") < rows.index("nothing")

@@ -72,6 +72,23 @@ def test_consumers_are_sorted_by_how_long_they_hold_something(world: World) -> N
     assert [row["consumer"] for row in by_age] == [slow, busy, idle]
 
 
+def test_a_credit_that_is_used_up_is_0(world: World) -> None:
+    """A client that grants messages alone has no credit of bytes; neither says -100,000."""
+    by_messages = world.attach(world.connect(), "m", credit_messages=9, credit_bytes=0)
+    by_bytes = world.attach(world.connect(), "b", credit_messages=0, credit_bytes=500)
+    for queue in "mb":
+        world.send(queue, bytes(100))
+    world.turn()
+    rows = {row["consumer"]: row for row in rows_of(world.state)}
+    found = [
+        (rows[each]["credit_messages"], rows[each]["credit_bytes"])
+        for each in (by_messages, by_bytes)
+    ]
+    assert found == [(8, 0), (0, 400)]
+    for column, first in (("credit_messages", by_messages), ("credit_bytes", by_bytes)):
+        assert rows_of(world.state, sort=column, descending=True)[0]["consumer"] == first
+
+
 def test_the_past_knows_since_when_and_not_what_no_event_says(world: World) -> None:
     world.attach(world.connect(), "q", credit_messages=7)
     world.sleep(3)
