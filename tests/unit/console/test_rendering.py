@@ -76,10 +76,9 @@ def test_the_disk_and_its_syncs_are_figures() -> None:
         "disk_free_bytes": 3 << 30, "journal_bytes": 5 << 20, "unindexed_bytes": 2048,
         "sync_ms_last": 1.26, "sync_ms_average": 2.5, "sync_ms_max": 1040.0,
     }  # fmt: skip
-    words = "when it is full is not known before 50 s of figures"
-    page = figures(status=status, forecast=DiskForecast(None, words))
+    page = figures(status=status, forecast=DiskForecast(7300.0, "full in a while"))
     for title, value in (
-        (f"disk free; {words}", "3.0 GiB"),
+        ("disk free, full in 2 h 1 min", "3.0 GiB"),
         ("journal", "5.0 MiB"),
         ("not indexed yet", "2.0 KiB"),
         ("sync to disk, last", "1.3 ms"),
@@ -87,7 +86,11 @@ def test_the_disk_and_its_syncs_are_figures() -> None:
         ("sync to disk, longest", "1,040.0 ms"),
     ):
         assert f"<dt>{title}</dt><dd>{value}</dd>" in page
-    assert "<dt>disk free</dt>" in figures(status=status)
+    assert "The disk: full in a while." in page
+    unknown = figures(status=status, forecast=DiskForecast(None, "not known"))
+    assert "<dt>disk free</dt>" in unknown
+    assert "The disk: not known." in unknown
+    assert "The disk" not in figures(status=status)
 
 
 def test_figures_say_since_when_they_count() -> None:
