@@ -46,7 +46,7 @@ def test_the_figures_of_a_broker_that_works(broker: BrokerProcess, visit: Visit)
         figures = (
             "oldest message ready, in ", "not indexed yet", "sync to disk, last",
             "sync to disk, average", "sync to disk, longest",
-            "disk free", "user ada",
+            "disk free", "The disk: ", "uptime, since ", "user ada",
             "in per second", "out per second", "acknowledged per second",
             f"dead letters waiting {waiting} messages dead lettered",
         )  # fmt: skip
