@@ -58,7 +58,7 @@ NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "s
 """Fields of details that the phrases for columns contain already."""
 
 CRASHED: Final = "the broker before did not stop: it was killed, or the machine failed"
-"""What is said of a start after a crash, wherever it is described (`history.changes`)."""
+"""The words about a start after a crash, wherever it is described (`history.changes`)."""
 
 CAME_FROM: Final = "came_from"
 """The field of details that says what a message was on another broker."""

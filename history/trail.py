@@ -255,8 +255,8 @@ class _Teller(Places):
         return Trail(tuple(self.family), tuple(steps), tuple(self._now()))
 
     def _told_steps(self) -> Iterator[Step]:
-        """Yield the steps, of crashes without a consequence those between two deliveries: what a
-        client did before the crash may be lost, which is why the message came twice."""
+        """Yield the steps; a crash without a consequence only between two deliveries: it may have
+        lost an answer of the client, which is why the message came twice."""
         delivered = [
             step.event.lsn for step in self.steps if step.event.row[KIND] == events.DELIVERED
         ]
@@ -298,7 +298,7 @@ class _Teller(Places):
             self._add_step(event, consequences, is_crash=is_crash)
 
     def _may_come_again(self, lsn: int) -> bool:
-        """Whether a message that was delivered before an event is still in a queue after it."""
+        """Whether the family has a message in a queue, after an event, and was delivered before."""
         is_there = lsn > self.folded_lsn and next(self.entries(), None) is not None
         return is_there and bool(self.deliveries)
 
