@@ -116,7 +116,7 @@ def test_rates_are_shown_as_far_as_they_are_known() -> None:
     page = figures(rates=("in", "out", "expired"), newest={"in": 1.5, "out": 0.0, "expired": None})
     assert "<dt>in per second</dt><dd>1.5</dd>" in page
     assert "<dt>out per second</dt><dd>0.0</dd>" in page
-    assert "expired" not in page
+    assert "expired per second" not in page
 
 
 def test_memory_is_shown_by_kind_and_by_user() -> None:
