@@ -347,12 +347,7 @@ class ConsumersOf(OnQueue, Reading, frozen=True, tag="consumers-of"):
 
     offset: Offset = 0
     is_about_clients = True
-    ways = (
-        Way(
-            "queue consumers", table=CONSUMER_TABLE,
-            doc=f"List the consumers of one queue. {CREDIT}",
-        ),
-    )  # fmt: skip
+    ways = (Way("queue consumers", table=CONSUMER_TABLE),)
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the consumers of the queue."""
