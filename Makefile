@@ -91,7 +91,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv always demo pipeline-demo sql console browser etcd test test-compiled serve lint format map audit-mutants bench sim simulate clusters pages attack fuzz soak lock licences audit-dependencies sbom docs docs-serve changelog release image wheel build-compiled clean check-python
+.PHONY: help venv always demo pipeline-demo sql console browser etcd haproxy test test-compiled serve lint format map audit-mutants bench sim simulate clusters pages attack fuzz soak lock licences audit-dependencies sbom docs docs-serve changelog release image wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -226,7 +226,11 @@ etcd:
 	@command -v etcdctl >/dev/null || { $(APT) etcd-client >/dev/null 2>&1; } || \
 	  echo "make: etcdctl is missing, so no member of etcd is replaced; install it (Debian: apt install etcd-client)" >&2
 
-test: $(TEST) browser etcd ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
+haproxy:
+	@test -x /usr/sbin/haproxy || command -v haproxy >/dev/null || { $(APT) haproxy >/dev/null 2>&1; } || \
+	  echo "make: HAProxy is missing, so no load balancer is tried; install it (Debian: apt install haproxy)" >&2
+
+test: $(TEST) browser etcd haproxy ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench release tests
 	@ls $(REWRITTEN) >/dev/null 2>&1 || { for part in $(HALVES); do \
 	  $(BIN)/python -m pytest --collect-only -qq -n 0 $$part >/dev/null 2>&1 & done; wait; }
