@@ -73,6 +73,8 @@ def finish_cut(disk: Disk, kept: Disk) -> None:
     place = decided_cut(disk)
     if place is None:
         return
+    # The process that decided may have ended before the decision was on the disk.
+    disk.sync_directory()
     later = [name for name in segment_names(disk) if (segment_first_lsn(name) or 0) > place.segment]
     _keep(disk, kept, place, later)
     for name in reversed(later):

@@ -136,6 +136,8 @@ def finish_renewal(disk: Disk, base_disk: Disk | None) -> None:
         return
     if base_disk is None:
         raise JournalError(f"{RENEWAL_NAME} wants another base, and there is no folder for it")
+    # The process that decided may have ended before the decision was on the disk.
+    disk.sync_directory()
     for name in segment_names(disk):
         disk.remove(name)
     disk.sync_directory()

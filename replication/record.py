@@ -56,6 +56,9 @@ class RecordFile:
         self.record = self._read()
 
     def _read(self) -> Record:
+        # The last process may have ended after it renamed the file: others count on what it says
+        # from now on, so it must be on the disk.
+        self._disk.sync_directory()
         try:
             file = self._disk.open(NAME)
         except FileNotFoundError:

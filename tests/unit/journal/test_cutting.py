@@ -1,6 +1,7 @@
 """The end of a journal is cut off: all of it, whatever happens, and a copy of it stays."""
 
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -11,7 +12,7 @@ from daybook.journal.journal import Journal
 from daybook.journal.places import Place
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import segment_names
-from tests.simulation.machine.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk, PowerCut
 from tests.suites.journal_rows import DATA_ID, LAYOUT, SEGMENT_BYTES, make_batch, some_contents
 
 
@@ -81,6 +82,30 @@ def test_a_cut_that_was_interrupted_is_finished(seed: int) -> None:
     else:
         assert journal.place == place
         assert events_of(disk) + events_of(kept) == whole
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_cut_that_a_killed_process_decided_is_finished(seed: int) -> None:
+    """It was killed before the decision was on the disk, and the next one loses its power."""
+    chance = random.Random(seed)
+    disk, kept = FaultyDisk(seed), MemoryDisk()
+    _, places = filled(disk, chance, 10)
+    whole = events_of(disk)
+    place = chance.choice(places[:-1])
+    disk.fail_next("sync_directory")
+    with pytest.raises(OSError, match="directory"):
+        decide_cut(disk, place)
+    disk.survive_kill()
+    assert decided_cut(disk) == place
+    disk.crash_after(chance.randint(2, 12))
+    with suppress(PowerCut):
+        finish_cut(disk, kept)
+    disk = disk.crash()
+    finish_cut(disk, kept)
+    journal, _ = Journal.open(disk, LAYOUT, segment_bytes=SEGMENT_BYTES)
+    journal.close()
+    assert journal.place == place
+    assert events_of(disk) + events_of(kept) == whole
 
 
 def test_a_decision_with_a_flipped_bit_is_refused() -> None:

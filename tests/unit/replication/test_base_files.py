@@ -4,6 +4,7 @@ behind it, wherever it is interrupted."""
 import hashlib
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -317,3 +318,33 @@ def test_a_decision_that_is_damaged_is_not_carried_out() -> None:
     write_all(disk.open_for_writing(RENEWAL_NAME), b"no decision", 0)
     with pytest.raises(JournalError, match="damaged"):
         finish_renewal(disk, MemoryDisk())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_renewal_that_a_killed_process_decided_is_finished(seed: int) -> None:
+    """It was killed before the decision was on the disk, and the next one loses its power."""
+    leader, follower = Leader(base_bytes=5_000), Follower(seed=seed)
+    list(talk(leader, follower))
+    leader.write(60)
+    leader.remove(2)
+    # No group is marked, which would bring the names to the disk.
+    follower.files.close()
+    follower.start()
+    before = segment_names(follower.journal)
+    told = talk(leader, follower, 3)
+    while not isinstance(next(told), BasePart):
+        pass
+    follower.journal.fail_next("sync_directory")
+    with pytest.raises(OSError, match="directory"):
+        list(told)
+    assert RENEWAL_NAME in follower.journal.names()
+    for disk in follower.disks:
+        disk.survive_kill()
+    follower.journal.crash_after(2 + seed % 8)
+    with suppress(PowerCut):
+        follower.start()
+    follower.lose_power()
+    assert segment_names(follower.journal) in ([], before)
+    list(talk(leader, follower, 4))
+    is_same(leader, follower)
+    has_base(leader, follower)
