@@ -125,6 +125,8 @@ class Archive:
                 raise ArchiveError(self._store.url_of(name), f"after writing it {wrong}")
         if listed is None:
             self._list(entry)
+        elif whole:
+            self._store.settle()
         return listed or entry
 
     def exists(self) -> bool:

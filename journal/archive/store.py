@@ -68,6 +68,10 @@ class Store(Protocol):
         """Write an object durably, replacing one of the same name."""
         ...
 
+    def settle(self) -> None:
+        """Make durable what a process wrote that may have been killed in `write`."""
+        ...
+
 
 @contextmanager
 def _reporting(url: str, expected: type[Exception] = OSError) -> Iterator[None]:
@@ -172,6 +176,11 @@ class LocalStore:
             self._disk.rename(part, name)
             self._disk.sync_directory()
 
+    def settle(self) -> None:
+        """Sync the folder."""
+        with _reporting(self._path):
+            self._disk.sync_directory()
+
 
 class ObjectStore:
     """A store in a folder of an fsspec file system.
@@ -272,6 +281,9 @@ class ObjectStore:
                 raise
             file.close()
             self._files.invalidate_cache()
+
+    def settle(self) -> None:
+        """Do nothing: an object exists once all of it is durable."""
 
 
 def open_store(url: str, storage_options: dict[str, Any]) -> Store:

@@ -153,6 +153,8 @@ def _advance(
     try:
         known = describe(directory, data_id)
         if known is not None and known.lsn >= last_lsn and _is_sound(directory, known):
+            # The process that made it may have ended before its names were on the disk.
+            sync_directory(directory)
             return ""
         if known is not None or first_lsn > 1:
             restore(directory, data_id, folder / INDEX, first_lsn)

@@ -12,7 +12,7 @@ import pytest
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.store import LocalStore, ObjectStore, open_store
 from daybook.journal.blocks.format import manifest_name
-from daybook.journal.disk import MemoryDisk
+from daybook.journal.disk import MemoryDisk, write_content
 from daybook.journal.errors import ArchiveError, JournalError
 from daybook.journal.segments.segment import segment_names
 from tests.simulation.machine.disk import Faults, FaultyDisk, PowerCut
@@ -123,6 +123,22 @@ def test_refused_access_is_said_of_the_object(disk: MemoryDisk) -> None:
     files.fail_at(4, PermissionError(13, "Forbidden"))
     with pytest.raises(ArchiveError, match=r"broken://a.*: access was refused \(Forbidden\)"):
         archive.entries()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_a_killed_process_archived_is_durable_once_it_was_put(
+    disk: MemoryDisk, seed: int
+) -> None:
+    """It was killed before the last sync; the next process finds it, and lets the segment leave."""
+    first, store = segment_names(disk)[0], FaultyDisk(seed)
+    local(store).put(disk, first, now=NOW)
+    # As if the names of both files were in the page cache alone.
+    again = FaultyDisk(seed)
+    for name in store.names():
+        content = b"".join(LocalStore(store, "/archive").read(name))
+        write_content(again, name, (content,))
+    local(again).put(disk, first, now=NOW)
+    assert len(local(again.crash()).entries()) == 1
 
 
 def test_a_segment_that_cannot_be_read_is_not_the_stores_fault() -> None:

@@ -103,6 +103,18 @@ def test_a_damaged_base_is_made_anew_from_the_index(
         assert index.digest() == expected
 
 
+def test_one_that_a_killed_process_made_is_synced(
+    retention: RetentionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments leave next, and its names may be in the page cache alone."""
+    synced: list[Path] = []
+    monkeypatch.setattr("daybook.paging.snapshots.base.sync_directory", synced.append)
+    base = base_of(retention)
+    arguments = base, retention.disk, DATA_ID, retention.removed_lsn, retention.data / "index"
+    assert not advance(*arguments)
+    assert synced == [base]
+
+
 def test_what_a_killed_process_left_is_cleared(retention: RetentionWorld) -> None:
     left = base_of(retention) / "work-x"
     left.mkdir()
