@@ -134,12 +134,12 @@ class Visit:
         """Whether the broker would let the user use a command here, as far as it said so."""
         return self.commands is None or command in self.commands
 
-    async def learn(self, **place: str) -> None:
-        """Ask the broker which commands the user may use at a queue and address, or at any place;
-        the operator may use all. A broker that does not run offers nothing: pages say so. Raises
-        ControlError if one runs and does not answer."""
+    async def learn(self, **place: str) -> bool:
+        """Ask the broker which commands the user may use at a queue and address, or at any place,
+        and return whether it said so; the operator may use all. A broker that does not run offers
+        nothing: pages say so. Raises ControlError if one runs and does not answer."""
         if self.identity.is_operator or self.at:
-            return
+            return True
         try:
             told = await self.broker.look(self.identity, {"do": "commands"} | place)
         except ControlError as error:
@@ -147,8 +147,9 @@ class Visit:
                 # Whatever the page would ask next would wait as long, too.
                 raise
             self.commands = frozenset()
-            return
+            return False
         self.commands = frozenset(each["command"] for each in told["commands"])
+        return True
 
     async def look(self, request: Answer) -> Answer:
         """Return the answer to a request that reads: now, or at the moment of this visit. Raises

@@ -19,6 +19,7 @@ from daybook.console.sessions import Confirmation
 from daybook.console.visits import (
     BAD_REQUEST,
     DIGITS_MAX,
+    FORBIDDEN,
     NOT_FOUND,
     UNAVAILABLE,
     Page,
@@ -28,8 +29,10 @@ from daybook.console.visits import (
     is_silent,
     status_of,
 )
+from daybook.engine.core.permission_checks import refusal
 from daybook.engine.facts.definitions import Attribute
-from daybook.server.administration.request_rows import Argument, Attributes, Option
+from daybook.engine.settings.permissions import MANAGE
+from daybook.server.administration.request_rows import Argument, Attributes, Option, Request
 from daybook.server.administration.ways import (
     Found,
     Mark,
@@ -53,6 +56,8 @@ EMPTIED: Final = ".empty"
 """Ends the name of the box that makes a text empty; no field has a dot in its name."""
 TABLES: Final = {"queue": "queues", "address": "addresses"}
 """The objects that forms look at, and the key of their row in an answer."""
+PLACES: Final = ("queue", "address")
+"""The fields that say where a form acts: the first one that it has does."""
 CONTENTS: Final = {"queue_count": "queue", "messages": "message", "consumers": "consumer"}
 """What a queue or an address has that may go with it, by the keys of its row."""
 CLOSING: Final = "close-connections"
@@ -289,10 +294,42 @@ def _found(visit: Visit) -> Found:
     return found
 
 
+async def _check_right(visit: Visit, found: Found, given: list[tuple[str, str]]) -> None:
+    """Refuse a form that the broker would refuse to this user, before anybody fills it in or
+    confirms it. The broker judges each form that is sent again. Raises Refused and ControlError."""
+    is_everywhere = found.row.place is Request.place
+    names = {field.name for field in fields_of(found)} if not is_everywhere else set()
+    place = next((each for each in PLACES if each in names), "")
+    name = dict(given).get(place, "").strip()
+    # A broker that does not run says nothing about rights; the form says that it does not run.
+    is_known = await visit.learn(**({place: name} if name else {}))
+    if not is_known or visit.may(found.way.command):
+        return
+    user, needed = visit.identity.user, found.row.named or MANAGE
+    if not name:
+        where = "for all addresses" if is_everywhere else "for an address"
+        raise Refused(
+            FORBIDDEN,
+            f"user '{user}' may not use `{found.way.command}`; that needs the permission"
+            f" '{needed}' {where}, which this user does not have",
+        )
+    address, queue = name, name if place == "queue" else None
+    if queue is not None:
+        try:
+            [row] = (await visit.look({"do": "queue", "queue": name}))["queues"]
+            address, queue = row["address"], row["queue"]
+        except ControlError as error:
+            # The broker does not say whether the queue exists: neither does the console.
+            if error.code == "not-found":
+                raise
+    raise Refused(FORBIDDEN, refusal(user, needed, address, queue).text)
+
+
 async def form(visit: Visit) -> Response:
     """Show an empty form, or one with what a link says."""
     found = _found(visit)
     given = [*visit.query.multi_items()]
+    await _check_right(visit, found, given)
     if ("chosen", "yes") in given and not any(name == "message" for name, _ in given):
         raise Refused(BAD_REQUEST, "choose at least one message: go back, and tick its box")
     return await _form_page(visit, found, given)
@@ -362,6 +399,7 @@ async def submit(visit: Visit) -> Response:
     except ValueError as error:
         return await _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
     if not is_confirmed:
+        await _check_right(visit, found, given)
         return visit.page(
             "confirm.html", title=f"{_title(found)}?", found=found, given=given,
             once=visit.session.new_confirmation(visit.broker.name),

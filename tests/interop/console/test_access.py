@@ -21,7 +21,7 @@ from tests.interop.console.using import send
 from tests.interop.security.test_permissions import give_users
 from tests.interop.using import events, status
 from tests.support import nursery
-from tests.support.console import Browser, ConsoleProcess
+from tests.support.console import Browser, ConsoleProcess, Form
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -237,9 +237,17 @@ def test_a_reader_sees_and_changes_nothing(broker: BrokerProcess, visit: Visit) 
     assert "read-only" in rea.get("/b/data/list/queues").words
     assert "secret" in rea.get("/b/data/messages", queue="read-only").words
     assert "BrokerStarted" in rea.get("/b/data/past").words
-    shown = rea.do("/b/data/do/queue/purge?queue=read-only")
+    shown = rea.get("/b/data/do/queue/purge", queue="read-only")
     assert shown.status == 403
-    assert "manage" in shown.error
+    assert shown.error == (
+        "user 'rea' may not administer address 'read-only'; the permission manage is missing there"
+    )
+    assert 'name="queue"' not in shown.text
+    fields = Form(rea.get("/b/data").text).fields | {"queue": "read-only"}
+    for more in ({}, {"confirmed": "yes"}):
+        refused = rea.post("/b/data/do/queue/purge", fields | more)
+        assert refused.status in (403, 409), more
+        assert "Do it" not in refused.words
     assert ask(broker.data, {"do": "browse", "queue": "read-only"})["in_queue"] == 1  # type: ignore[index]
 
 
@@ -270,6 +278,33 @@ def test_forms_are_offered_to_those_who_may_send_them(broker: BrokerProcess, vis
     assert "list/users" not in lists
     assert "do/queue/create" in visit("nil").get("/b/data").text, "a rule lets everybody"
     assert "do/settings/set" in visit("ada").get("/b/data").text
+
+
+def test_a_form_that_would_be_refused_is_not_shown(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "orders.formed", "x")
+    send(broker, "formed.not", "x")
+    for login, form, query, missing in (
+        ("rea", "queue/pause", {"queue": "formed.not"}, "the permission manage is missing there"),
+        ("rea", "queue/pause", {}, "needs the permission 'manage' for an address"),
+        ("rea", "address/pause", {"address": "orders.formed"}, "'orders.formed'; the permission"),
+        ("rea", "queue/delete", {"queue": "formed.not"}, "delete-durable-queue is missing"),
+        ("rea", "connection/close", {"ids": "1"}, "'manage' for all addresses"),
+        ("sam", "settings/set", {"match": "orders.#"}, "'manage' for all addresses"),
+        ("sam", "queue/pause", {"queue": "formed.not"}, "the permission manage is missing there"),
+        ("sam", "queue/pause", {"queue": "not.there"}, "the permission manage is missing there"),
+    ):  # fmt: skip
+        shown = visit(login).get(f"/b/data/do/{form}", **query)
+        assert shown.status == 403, (login, form)
+        assert f"user '{login}' may not" in shown.error
+        assert missing in shown.error, (login, form)
+        assert "Renew by itself" not in shown.words
+    sam = visit("sam")
+    moved = sam.submit(sam.get("/b/data/do/queue/pause"), queue="formed.not")
+    assert moved.status == 403, "the name came with the form"
+    assert "manage is missing" in moved.error
+    for queue in ("orders.formed", "orders.not.there"):
+        asked = sam.submit(sam.get("/b/data/do/queue/pause", queue=queue))
+        assert 'name="confirmed"' in asked.text
 
 
 def test_dead_letters_are_seen_by_who_may_browse_their_address(
@@ -314,7 +349,7 @@ def test_rights_are_those_of_an_address(broker: BrokerProcess, visit: Visit) -> 
         assert "not mine" not in shown.text
     assert sam.get("/b/data/list/queues", at=5).status == 403
     assert "purged" in sam.do("/b/data/do/queue/purge?queue=orders.eu").words
-    assert "sam" in sam.do("/b/data/do/queue/purge?queue=stock").error
+    assert "'sam' may not" in sam.get("/b/data/do/queue/purge", queue="stock").error
     who = [each["detail"]["by"] for each in events(broker, "Administered")]
     assert who[-1].startswith("sam from 127.0.0.1:")
 
