@@ -82,6 +82,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Item, ...]], ...]] = (
     ),
 )
 
+WITHHELD: Final = {
+    SEES: "Lists and the history need the permission 'browse' for all addresses.",
+    MANAGES: "Users, roles and rights need the permission 'manage' for all addresses.",
+}
+"""What the menu says to users without a right."""
+
 
 def groups_of(rights: Set[str], *, is_live: bool) -> Iterator[tuple[str, list[Item]]]:
     """Yield the groups with their pages, without those that would be empty. `is_live` if a running
@@ -90,6 +96,12 @@ def groups_of(rights: Set[str], *, is_live: bool) -> Iterator[tuple[str, list[It
         offered = [each for each in items if each.right in rights and _is_there(each, is_live)]
         if offered:
             yield title, offered
+
+
+def withheld(rights: Set[str]) -> Iterator[str]:
+    """Yield a sentence for each permission without which the menu has fewer pages, so that nobody
+    looks for them elsewhere."""
+    return (text for right, text in WITHHELD.items() if right not in rights)
 
 
 def _is_there(item: Item, is_live: bool) -> bool:

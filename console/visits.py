@@ -20,7 +20,7 @@ from daybook.client.control import ControlError
 from daybook.console.brokers import Answer, Broker, Identity, NotRunning
 from daybook.console.console import Console
 from daybook.console.console_config import AskerError, ConsoleError
-from daybook.console.menu import CLUSTER, EVERYBODY, MANAGES, READS, SEES, groups_of
+from daybook.console.menu import CLUSTER, EVERYBODY, MANAGES, READS, SEES, groups_of, withheld
 from daybook.console.rendering import render
 from daybook.console.sessions import Session
 from daybook.times import parse_time
@@ -238,7 +238,7 @@ class Visit:
             at=self.at if is_of_moment else 0, here_now=here_now, csrf=self.session.csrf,
             theme=self.request.cookies.get(THEME, ""),
             brokers=self.console.brokers, here=self.request.url.path,
-            pages=groups_of(self.rights(), is_live=self.is_live),
+            pages=groups_of(self.rights(), is_live=self.is_live), withheld=withheld(self.rights()),
             whole=self.request.url.path + _tail(self.request), **values,
         )  # fmt: skip
         return HTMLResponse(text, code)

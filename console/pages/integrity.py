@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from daybook.client.control import ControlError
-from daybook.console.brokers import NotRunning
+from daybook.console.brokers import Identity, NotRunning
 from daybook.console.console_config import ConsoleError
 from daybook.console.jobs.checks import audit_asked, verify_asked
 from daybook.console.jobs.long_jobs import AlreadyRunning, LongJob
@@ -59,7 +59,8 @@ async def integrity(visit: Visit) -> Response:
         told = await visit.history("integrity")
     return visit.page(
         "integrity.html", title="Integrity", told=told, status=status, trouble=trouble,
-        may=_seems_to_manage(visit), job=visit.console.long_jobs.of(visit.broker.name),
+        may=_seems_to_manage(visit), why_not=_why_not(visit.identity),
+        job=visit.console.long_jobs.of(visit.broker.name),
         command=visit.journal("reports", "--data", str(visit.broker.directory)),
     )  # fmt: skip
 
@@ -82,6 +83,14 @@ def _signing(status: dict[str, Any]) -> dict[str, Any]:
 def _seems_to_manage(visit: Visit) -> bool:
     """Whether to show the forms; a form that is sent is judged again."""
     return visit.identity.is_operator or visit.identity.manages
+
+
+def _why_not(identity: Identity) -> str:
+    """Return why a user who does not manage everything sees no forms, and can send none."""
+    return (
+        f"user '{identity.user}' may not begin or cancel a check; that needs the permission"
+        " 'manage' for all addresses"
+    )
 
 
 async def report(visit: Visit) -> Response:
@@ -183,11 +192,7 @@ async def _manager(visit: Visit) -> str:
                 " operator may, by the link that `daybook console --link` prints",
             ) from None
         if not identity.manages:
-            raise Refused(
-                FORBIDDEN,
-                f"user '{identity.user}' may not begin or cancel a check; that needs the"
-                " permission 'manage' for all addresses",
-            )
+            raise Refused(FORBIDDEN, _why_not(identity))
     return f"{identity.shown} from {identity.peer}"
 
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from daybook.console.menu import MANAGES
 from daybook.console.pages.lists import command_of
-from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
+from daybook.console.visits import BAD_REQUEST, FORBIDDEN, Page, Refused, Visit
 from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.server.administration.broker_requests import users_file
 from daybook.server.administration.views import right_in_words
@@ -18,6 +19,13 @@ async def rights(visit: Visit) -> Response:
     """Answer whether a user has a permission at a place, show all, or ask who and where."""
     user, address = visit.query.get("user", ""), visit.query.get("address", "")
     queue, permission = visit.query.get("queue", ""), visit.query.get("permission", "")
+    await visit.renew()
+    if MANAGES not in visit.rights():
+        raise Refused(
+            FORBIDDEN,
+            f"user '{visit.identity.user}' may not see the rights of users; that needs the"
+            " permission 'manage' for all addresses",
+        )
     if permission and permission not in PERMISSIONS:
         raise Refused(BAD_REQUEST, f"permission must be one of {', '.join(PERMISSIONS)}")
     asked = {

@@ -276,6 +276,15 @@ def test_forms_are_offered_to_those_who_may_send_them(broker: BrokerProcess, vis
     lists = visit("rea").get("/b/data").text
     assert "list/queues" in lists
     assert "list/users" not in lists
+    told = "Users, roles and rights need the permission 'manage' for all addresses."
+    seen = "Lists and the history need the permission 'browse' for all addresses."
+    for login, sentences in (("ada", []), ("rea", [told]), ("sam", [seen, told])):
+        words = visit(login).get("/b/data").words
+        assert [each for each in (seen, told) if each in words] == sentences, login
+    for page in ("list/users", "list/roles", "rights"):
+        refused = visit("rea").get(f"/b/data/{page}")
+        assert refused.status == 403, page
+        assert "manage" in refused.error, page
     assert "do/queue/create" in visit("nil").get("/b/data").text, "a rule lets everybody"
     assert "do/settings/set" in visit("ada").get("/b/data").text
 

@@ -182,7 +182,10 @@ def test_who_may_not_manage_looks_and_begins_nothing(tmp_path: Path, cleaned: Ex
     assert browsers["nil"].get(PAGE).status == 403
     assert browsers["sam"].get(PAGE).status == 403
     shown = browsers["rea"].get(PAGE)
-    assert "Check now" not in shown.words
+    assert ">Verify</button>" not in shown.text
+    why = "user 'rea' may not begin or cancel a check; that needs the permission 'manage' for all"
+    assert f"no button for a verification or an audit, because {why} addresses." in shown.words
+    assert "no button" not in browsers["ada"].get(PAGE).words
     for path in ("run", "cancel"):
         token = re.search(r'name="csrf" value="([^"]*)"', browsers["rea"].get("/b/data").text)
         assert token
