@@ -5,7 +5,7 @@ a page from being misused; a route finds its page; `visits` finds the session. M
 what a page asks for.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -36,6 +36,7 @@ from daybook.console.rendering import render
 from daybook.console.visits import (
     NOT_FOUND,
     THEME,
+    Page,
     answered,
     check_origin,
     endpoint,
@@ -87,7 +88,11 @@ def routes(console: Console) -> list[Route]:
         Route("/static/{path:path}", static),
         *entering.routes(console),
         *(
-            Route(f"/b/{{broker}}{path}", endpoint(console, page), methods=methods)
+            Route(
+                f"/b/{{broker}}{path}",
+                endpoint(console, page, is_shown=path in _opened(module.PAGES)),
+                methods=methods,
+            )
             for module in (
                 overview,
                 lists,
@@ -106,6 +111,11 @@ def routes(console: Console) -> list[Route]:
             for path, page, methods in module.PAGES
         ),
     ]
+
+
+def _opened(pages: Iterable[tuple[str, Page, list[str]]]) -> set[str]:
+    """Return the paths that can be opened; the others only take forms."""
+    return {path for path, _, methods in pages if "GET" in methods}
 
 
 async def _home(console: Console, request: Request) -> Response:

@@ -32,6 +32,11 @@ FORM_BYTES_MAX: Final = 64 * 1024
 FIELDS_MAX: Final = 200
 FORM_SECONDS: Final = 10.0
 DIGITS_MAX: Final = 19
+OF_SESSION: Final = frozenset({"csrf", "once", "confirmed", "back", "at"})
+"""Fields and parts of a URL that are not what somebody filled in: tokens of a session, and what a
+button or a link says."""
+TARGET_CHARS_MAX: Final = 4_000
+"""The longest URL to which a login leads with the fields of a form; a longer form is empty then."""
 NEWEST: Final = (1 << 62) - 1
 """The moment behind all events."""
 
@@ -313,8 +318,31 @@ async def checked_form(visit: Visit) -> list[tuple[str, str]]:
     return [(name, value) for name, value in fields if name != "csrf"]
 
 
-def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Response]]:
-    """Return what serves a page of a broker: to who is logged in there, else the login."""
+async def target_of(request: Request, *, is_shown: bool) -> str:
+    """Return where a login leads: to the page that was asked for, or to the form that was sent,
+    with its fields and without those of the session that is over. Nothing is carried out: the form
+    is shown, to be sent again. A path that only takes forms, not `is_shown`, has them on the page
+    above it."""
+    path = request.url.path
+    if request.method == "GET":
+        return path + _tail(request)
+    if not is_shown:
+        return path.rpartition("/")[0]
+    try:
+        check_origin(request)
+        fields = await form_of(request)
+    except Refused:
+        return path
+    kept = [(name, value) for name, value in fields if name not in OF_SESSION]
+    target = f"{path}?{urlencode(kept)}"
+    return target if kept and len(target) <= TARGET_CHARS_MAX else path
+
+
+def endpoint(
+    console: Console, page: Page, *, is_shown: bool = True
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return what serves a page of a broker: to who is logged in there, else the login. `is_shown`
+    if its path can be opened, too, and does not only take forms."""
 
     async def serve(request: Request) -> Response:
         broker = console.brokers.get(request.path_params["broker"])
@@ -322,7 +350,7 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
         session = console.session_of(request, uses=RENEWS not in request.headers)
         if session is None or broker is None or broker.name not in session.identities:
             # The same whether there is such a broker or not.
-            target = quote(request.url.path + _tail(request), safe="")
+            target = quote(await target_of(request, is_shown=is_shown), safe="")
             named = quote(request.path_params["broker"], safe="")
             return RedirectResponse(f"/login?broker={named}&next={target}", 303)
         return await answered(console, request, lambda: _begun(console, request, session, broker))

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 import pytest
@@ -94,6 +94,37 @@ def test_a_login_leads_back_to_the_page_that_was_asked_for(console: ConsoleProce
     for target in ("//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nb"):
         shown = browser.submit(login, login="ada", passcode="ada", next=target)
         assert shown.headers["location"] == "/b/data", target
+
+
+def test_a_form_that_is_sent_after_the_session_is_over_keeps_its_fields(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    send(broker, "over", "x")
+    browser, text = visit("ada"), "a = 'ä' AND b = '<b>&%2f'"
+    empty = browser.get("/b/data/do/queue/update")
+    asked = browser.submit(empty, queue="over", max_consumers="3", filter=text)
+    assert 'name="confirmed"' in asked.text
+    browser.cookies.clear()
+    login = browser.submit(asked).headers["location"]
+    said = unquote(login)
+    assert said.startswith("/login?broker=data&next=/b/data/do/queue/update?")
+    assert not re.search("csrf|once|confirmed", said)
+    led = browser.submit(browser.get(login), login="ada", passcode="ada")
+    form = browser.get(led.headers["location"])
+    kept = Form(form.text).fields
+    assert (kept["queue"], kept["max_consumers"], kept["filter"]) == ("over", "3", text)
+    assert 'name="confirmed"' not in form.text, "only a person confirms it"
+    [row] = ask(broker.data, {"do": "queue", "queue": "over"})["queues"]  # type: ignore[index]
+    assert not row["filter"], "nothing was carried out"
+    browser.cookies.clear()
+    plain = "/login?broker=data&next=/b/data/do/queue/purge"
+    long = browser.post("/b/data/do/queue/purge", {"queue": "x" * 5000})
+    assert unquote(long.headers["location"]) == plain
+    sent = {"Origin": "https://evil.example", "Content-Type": "application/x-www-form-urlencoded"}
+    theirs = browser.ask("POST", "/b/data/do/queue/purge", "queue=over", sent)
+    assert unquote(theirs.headers["location"]) == plain
+    run = browser.post("/b/data/integrity/run", {"kind": "verify"})
+    assert unquote(run.headers["location"]) == "/login?broker=data&next=/b/data/integrity"
 
 
 def test_the_link_of_the_operator_works_once(
