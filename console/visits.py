@@ -364,8 +364,9 @@ def endpoint(
             return await page(visit)
         except (ConsoleError, ControlError) as error:
             status, text = failure(error)
-            # A question that is wrong stays so, as the past does, and a form is not sent again.
-            renews = status != BAD_REQUEST and request.method == "GET" and not visit.at
+            # Only a broker that does not answer changes by itself: not the rights of a user, nor a
+            # name that was typed. A form is not sent again.
+            renews = status == UNAVAILABLE and request.method == "GET" and not visit.at
             return visit.page(
                 "refused.html", title="Not possible", code=status, text=text, renews=renews
             )

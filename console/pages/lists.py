@@ -213,7 +213,8 @@ def _previous(asked: Mapping[str, Any]) -> int | None:
 
 def command(visit: Visit, way: Way, asked: Mapping[str, Any], *more: str) -> str:
     """Return the command that gives the same answer, also of a past moment."""
-    moment = visit.at
+    # The command line refuses an event that the journal does not have yet.
+    moment = visit.at and (visit.shown_lsn or visit.at)
     if not visit.is_running and REQUESTS[asked["do"]].is_about_clients:
         # Commands about clients ask a broker only; the page shows those at the end of the journal.
         moment = visit.shown_lsn

@@ -53,13 +53,16 @@ async def go(visit: Visit) -> Response:
 
 
 async def _led(visit: Visit) -> Response:
-    found = await visit.history("moment", **_asked(visit))
+    asked = _asked(visit)
+    found = await visit.history("moment", **asked)
     if visit.query.get("to") == "compare":
         before = visit.number("before", visit.at)
         return RedirectResponse(
             visit.url("compare") + query(before=before, after=found["lsn"]), 303
         )
-    return RedirectResponse(visit.url("past") + query(at=found["lsn"]), 303)
+    # The page says so if the journal ends before an event.
+    at = max(found["lsn"], asked.get("lsn", 0))
+    return RedirectResponse(visit.url("past") + query(at=at), 303)
 
 
 def _asked(visit: Visit) -> dict[str, Any]:

@@ -182,12 +182,18 @@ def test_lists_renew_themselves_until_they_are_told_not_to(
 def test_a_refused_page_shows_the_answer_when_there_is_one(
     broker: BrokerProcess, page: Page
 ) -> None:
-    shown = page.go("/b/data/queue?queue=later")
-    assert "there is no queue 'later'" in shown.inner_text("[data-refused]")
     send(broker, "later", "x")
+    broker.send_signal(signal.SIGSTOP)
+    try:
+        shown = page.go("/b/data/queue?queue=later")
+        assert "did not answer" in shown.inner_text("[data-refused]")
+    finally:
+        broker.send_signal(signal.SIGCONT)
     shown.wait_for_selector("h1:text-is('later')")
-    # A question that is wrong stays so.
-    assert not page.go("/b/data/queue?queue=later&span=year").query_selector("[data-refused]")
+    # A question that is wrong stays so, as do rights and names.
+    for path in ("queue?queue=later&span=year", "queue?queue=never", "list/nothing"):
+        shown = page.go(f"/b/data/{path}")
+        assert not shown.query_selector("[data-refused], [data-renewal]"), path
 
 
 def test_the_menu_needs_no_scripts(chromium: Any, console: ConsoleProcess) -> None:

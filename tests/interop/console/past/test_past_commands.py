@@ -111,6 +111,22 @@ def test_lists_of_a_moment(shop: Shop, tag: str) -> None:
         assert str(next(iter(row.values()))) in shown.words
 
 
+def test_a_moment_behind_the_end_is_said_to_be_that(shop: Shop) -> None:
+    browser, never = shop.browser, 10**12
+    for page in ("", "/list/queues", "/queue?queue=orders", "/past"):
+        path = f"/b/data{page}{'&' if '?' in page else '?'}at="
+        shown = browser.get(f"{path}{never}")
+        last = re.search(
+            rf"as it was after event (\d+), the last one of the journal: it has no event {never}",
+            shown.words,
+        )
+        assert last, page
+        assert int(last[1]) > shop.at
+        assert "the last one of the journal" not in browser.get(f"{path}{shop.at}").words
+    assert answer_of(command_on(browser.get("/b/data/list/queues", at=never)))
+    assert f"it has no event {never}" in browser.get("/b/data/go", lsn=never).words
+
+
 def test_a_list_of_a_moment_that_is_searched_and_sorted(shop: Shop) -> None:
     asked = {"search": "o", "sort": "ready", "descending": "true", "at": str(shop.at)}
     shown = shop.browser.get("/b/data/list/queues", **asked)
