@@ -58,6 +58,8 @@ TABLES: Final = {"queue": "queues", "address": "addresses"}
 """The objects that forms look at, and the key of their row in an answer."""
 PLACES: Final = ("queue", "address")
 """The fields that say where a form acts: the first one that it has does."""
+PRESETS: Final = {"rate": ("1/s", "10/s", "100/s", "1000/s")}
+"""What is proposed for a field of free text; people may write anything else."""
 CONTENTS: Final = {"queue_count": "queue", "messages": "message", "consumers": "consumer"}
 """What a queue or an address has that may go with it, by the keys of its row."""
 CLOSING: Final = "close-connections"
@@ -97,7 +99,7 @@ class Failed(msgspec.Struct, frozen=True):
 class Field(msgspec.Struct, frozen=True):
     """A field of a form: its name, the widget that shows it, and what it may have; `flag` is its
     option on the command line. `empties` stands beside the box that takes the text of an attribute
-    away, "" where there is no such box."""
+    away, "" where there is no such box; `presets` are proposed, and not the only ones."""
 
     name: str
     widget: str
@@ -110,6 +112,7 @@ class Field(msgspec.Struct, frozen=True):
     most: int | None = None
     flag: str = ""
     empties: str = ""
+    presets: tuple[str, ...] = ()
 
 
 def fields_of(found: Found) -> list[Field]:
@@ -143,8 +146,9 @@ def _field(name: str, kind: Any, mark: Mark) -> Field:
     elif is_many(kind):
         widget = "lines"
     return Field(
-        name, widget, label, mark.doc, mark.choices, is_required=mark.is_required, flag=mark.flag
-    )
+        name, widget, label, mark.doc, mark.choices, is_required=mark.is_required, flag=mark.flag,
+        presets=PRESETS.get(name, ()),
+    )  # fmt: skip
 
 
 def _attribute(attribute: Attribute, is_change: bool) -> Field:

@@ -73,6 +73,13 @@ def test_a_confirmation_is_good_once(broker: BrokerProcess, visit: Visit) -> Non
     assert "nowhere" in errors[0]
 
 
+def test_the_form_of_a_retry_proposes_rates(visit: Visit) -> None:
+    shown = visit("ada").get("/b/data/do/queue/retry").text
+    [name] = re.findall(r'name="rate"[^>]* list="([^"]+)"', shown)
+    [listed] = re.findall(rf'<datalist id="{name}">(.*?)</datalist>', shown)
+    assert '<option value="10/s">' in listed
+
+
 def test_an_empty_list_of_retries_says_that_none_was_cut_off(visit: Visit) -> None:
     shown = visit("ada").get("/b/data/list/retries")
     assert "no retry runs, none has ended since the broker started, and its start cut none off" in (

@@ -3,6 +3,7 @@
 import pytest
 
 from daybook.console.pages.forms import fields_of, in_words_of_the_form, request_in, said_in
+from daybook.server.administration.retries import rate_in
 from daybook.server.administration.ways import command_line, every_way, way_of
 
 
@@ -81,6 +82,14 @@ def test_an_update_does_not_say_that_an_empty_field_means_something() -> None:
     assert changed.help == "Which messages it takes: a condition, as in SQL-92."
     assert made.empties == ""
     assert made.help.endswith("; empty: all of them.")
+
+
+def test_rates_are_proposed_where_a_retry_takes_one() -> None:
+    found = way_of("queue retry")
+    assert found is not None
+    [rate] = [field for field in fields_of(found) if field.name == "rate"]
+    assert len(rate.presets) > 1
+    assert all(isinstance(rate_in(each), float) for each in rate.presets)
 
 
 def test_no_text_of_a_form_has_words_of_the_command_line() -> None:
