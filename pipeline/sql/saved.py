@@ -7,11 +7,16 @@ BEFORE: Final = timedelta(minutes=61)
 """How much earlier a cause may be than what is asked about: an hour, and a bit."""
 
 
+NO_CHART: Final = "none"
+
+
 class Saved(NamedTuple):
-    """A query in words and in SQL, which has marks for the moments."""
+    """A query in words and in SQL, which has marks for the moments. `chart` is NO_CHART where one
+    would say nothing: an axis of message ids has no meaning."""
 
     question: str
     template: str
+    chart: str = ""
 
     def sql(self, since: datetime, until: datetime, only: str = "") -> str:
         """Return the query about a span of time; `until` is not in it. Moments are whole minutes
@@ -59,6 +64,19 @@ GROUP BY ALL ORDER BY longest_ms DESC, queue LIMIT 20
 """,
     ),
     Saved(
+        "What failed that hour, by queue and reason?",
+        """
+SELECT d.queue, coalesce(r.reason, nullif(d.reason, ''), 'not known') AS reason,
+       count(*) AS dead_letters, min(d.time) AS first, max(d.time) AS last
+FROM (SELECT queue, reason, related, time FROM events WHERE kind = 'DeadLettered'
+      AND time >= '{since}' AND time < '{until}') d
+LEFT JOIN (SELECT lsn, detail->'origin'->'deaths'->0->>'reason' AS reason
+           FROM events WHERE kind = 'Routed' AND time >= '{since}' AND time < '{until}') r
+ON r.lsn = d.related
+GROUP BY ALL ORDER BY dead_letters DESC, queue, reason LIMIT 100
+""",
+    ),
+    Saved(
         "Which messages were handed out twice, and why?",
         """
 SELECT d.message, d.queue, d.deliveries, d.attempts, d.last,
@@ -75,6 +93,7 @@ LEFT JOIN (SELECT message, queue, count(*) AS returns,
 ON r.message = d.message AND r.queue = d.queue
 ORDER BY d.deliveries DESC, d.message LIMIT 100
 """,
+        NO_CHART,
     ),
     Saved(
         "Which messages had the most attempts?",
@@ -84,6 +103,7 @@ FROM events WHERE kind = 'Delivered' AND delivery_count > 1
       AND time >= '{since}' AND time < '{until}'
 GROUP BY ALL ORDER BY attempts DESC, message LIMIT 100
 """,
+        NO_CHART,
     ),
     Saved(
         "What expired that hour, and from which producer?",
@@ -107,6 +127,14 @@ FROM (SELECT connection FROM events WHERE kind = 'Returned' AND reason = 'nack'
 JOIN (SELECT lsn, detail->>'user' AS login FROM events WHERE kind = 'ConnectionOpened') c
 ON c.lsn = r.connection
 GROUP BY ALL ORDER BY rejected DESC
+""",
+    ),
+    Saved(
+        "How many events of each kind were there?",
+        """
+SELECT kind, count(*) AS events
+FROM events WHERE kind <> 'Skipped' AND time >= '{since}' AND time < '{until}'
+GROUP BY ALL ORDER BY events DESC, kind
 """,
     ),
 )

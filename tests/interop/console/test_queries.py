@@ -189,7 +189,10 @@ def test_saved_queries_are_about_the_last_hour(visit: Visit) -> None:
     for link, question in links:
         shown = browser.get(unescape(link))
         assert shown.status == 200, (question, shown.words)
-        assert parse_qs(urlsplit(unescape(link)).query)["q"][0].split()[0] in ("SELECT", "WITH")
+        asked = parse_qs(urlsplit(unescape(link)).query)
+        assert asked["q"][0].split()[0] in ("SELECT", "WITH")
+        is_of_messages = "handed out twice" in question or "most attempts" in question
+        assert (asked.get("chart") == ["none"]) is is_of_messages, question
     shown = browser.get(unescape(links[0][0]))
     assert sum(int(row[1] or "") for row in answer_on(shown)) >= 4
     assert ('data-chart="lines"' in shown.text) == (len(answer_on(shown)) > 1)
@@ -223,6 +226,30 @@ def test_a_chart_is_offered_where_there_is_one(visit: Visit) -> None:
     assert chart("SELECT lsn, kind FROM events LIMIT 9") == ""
     assert chart("SELECT 1 AS a, 2 AS b") == ""
     assert browser.get("/b/data/sql", q=kinds, chart="pie").status == 400
+    why = "No chart: a chart needs two rows, and a column of numbers behind the first one."
+    for question in (
+        "SELECT 'a', 2", "SELECT 'a', 'b' FROM range(9)", "SELECT NULL::BIGINT, 2 FROM range(9)",
+    ):  # fmt: skip
+        for chosen in ("", "lines", "bars"):
+            assert why in browser.get("/b/data/sql", q=question, chart=chosen).words, question
+        assert "No chart" not in browser.get("/b/data/sql", q=question, chart="none").words
+    wide = "SELECT range, " + ", ".join(f"range + {n}" for n in range(7)) + " FROM range(9)"
+    assert "choose lines or bars" in browser.get("/b/data/sql", q=wide).words
+    assert chart(wide, chart="lines") == "lines"
+    assert "No chart" not in browser.get("/b/data/sql", q=kinds).words
+
+
+def test_an_answer_that_its_limit_cuts_says_so(visit: Visit) -> None:
+    browser = visit("ada")
+    cut = "as many as the LIMIT of the query lets through, so there may be others"
+    for question, is_cut in (
+        ("FROM range(50) LIMIT 20", True), ("FROM range(50) limit 20 offset 3 ;\n", True),
+        ("FROM range(5000) LIMIT 2000", True), ("FROM range(50) LIMIT 51", False),
+        ("FROM range(20)", False), ("FROM range(50) WHERE range IN (FROM range(9) LIMIT 9)", False),
+    ):  # fmt: skip
+        shown = browser.get("/b/data/sql", q=question)
+        assert shown.status == 200, shown.words
+        assert (cut in shown.words) is is_cut, question
 
 
 def test_tables_are_explained_beside_the_editor(visit: Visit) -> None:

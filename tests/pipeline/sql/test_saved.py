@@ -15,7 +15,7 @@ from daybook.console.pages.queries import SHARED_CHARS_MAX
 from daybook.pipeline.engines import History
 from daybook.pipeline.planning import Source
 from daybook.pipeline.sql.asking import Asking
-from daybook.pipeline.sql.saved import SAVED, Saved
+from daybook.pipeline.sql.saved import NO_CHART, SAVED, Saved
 from tests.meta import tree
 from tests.support.histories import twice_delivered
 
@@ -39,17 +39,19 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def rows_of(data: Path, sql: str) -> list[dict[str, Any]]:
+    """Return the answer to a query."""
+    with Asking(History(Source(str(data)))) as asking, asking.answer(sql) as answer:
+        return [row for batch in answer.batches for row in batch.to_pylist()]
+
+
 @pytest.mark.parametrize("saved", SAVED, ids=lambda each: each.question)
 def test_a_saved_query_has_an_answer(shop: Path, saved: Saved) -> None:
     span = span_of(shop)
     since, until = span.begin.replace(second=0), span.end + timedelta(minutes=1)
     rows: list[dict[str, Any]] = []
     for only in ("", OFFERS):
-        with (
-            Asking(History(Source(str(shop)))) as asking,
-            asking.answer(saved.sql(since, until, only)) as answer,
-        ):
-            found = [row for batch in answer.batches for row in batch.to_pylist()]
+        found = rows_of(shop, saved.sql(since, until, only))
         assert found
         rows = rows or sorted(found, key=str)
         assert sorted(found, key=str) == rows
@@ -70,10 +72,37 @@ def test_deliveries_that_did_not_count_are_found(tmp_path: Path) -> None:
     [saved] = [each for each in SAVED if "handed out twice" in each.question]
     span = span_of(data)
     since, until = span.begin.replace(second=0), span.end + timedelta(minutes=1)
-    with (
-        Asking(History(Source(str(data)))) as asking,
-        asking.answer(saved.sql(since, until)) as answer,
-    ):
-        [row] = [row for batch in answer.batches for row in batch.to_pylist()]
+    [row] = rows_of(data, saved.sql(since, until))
     assert (row["message"], row["deliveries"], row["attempts"]) == (message, 2, 1)
     assert row["why"] == "closed"
+
+
+def test_failures_are_counted_by_queue_and_reason(shop: Path) -> None:
+    [saved] = [each for each in SAVED if each.question.startswith("What failed")]
+    span = span_of(shop)
+    rows = rows_of(shop, saved.sql(span.begin.replace(second=0), span.end + timedelta(minutes=1)))
+    died = rows_of(
+        shop,
+        "SELECT queue, count(*) AS died FROM events WHERE kind = 'DeadLettered' GROUP BY ALL",
+    )
+    counted = {each["queue"]: 0 for each in rows}
+    for each in rows:
+        counted[each["queue"]] += each["dead_letters"]
+    assert counted == {each["queue"]: each["died"] for each in died}
+    assert {each["reason"] for each in rows} == {"delivery-limit"}
+
+
+def test_counts_by_kind_leave_out_events_that_did_nothing(shop: Path) -> None:
+    assert rows_of(shop, "SELECT count(*) AS n FROM events WHERE kind = 'Skipped'")[0]["n"]
+    [saved] = [each for each in SAVED if each.template.split()[:2] == ["SELECT", "kind,"]]
+    span = span_of(shop)
+    since, until = span.begin.replace(second=0), span.end + timedelta(minutes=1)
+    kinds = [each["kind"] for each in rows_of(shop, saved.sql(since, until))]
+    assert "Routed" in kinds
+    assert "Skipped" not in kinds
+
+
+def test_a_query_about_single_messages_has_no_chart() -> None:
+    for each in SAVED:
+        first = each.template.split()[1].strip(",")
+        assert (each.chart == NO_CHART) == first.endswith("message"), each.question
