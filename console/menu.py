@@ -93,7 +93,9 @@ def groups_of(rights: Set[str], *, is_live: bool) -> Iterator[tuple[str, list[It
     """Yield the groups with their pages, without those that would be empty. `is_live` if a running
     broker is shown, as it is now."""
     for title, items in GROUPS:
-        offered = [each for each in items if each.right in rights and _is_there(each, is_live)]
+        offered = [
+            each for each in items if each.right in rights and is_there(each.path, is_live=is_live)
+        ]
         if offered:
             yield title, offered
 
@@ -104,8 +106,8 @@ def withheld(rights: Set[str]) -> Iterator[str]:
     return (text for right, text in WITHHELD.items() if right not in rights)
 
 
-def _is_there(item: Item, is_live: bool) -> bool:
-    """Whether the broker or its history can answer."""
-    request = REQUESTS.get(item.path.removeprefix("list/"))
+def is_there(path: str, *, is_live: bool) -> bool:
+    """Whether the broker or its history can answer what a page asks for."""
+    request = REQUESTS.get(path.removeprefix("list/"))
     needs_broker = request is not None and issubclass(request, Reading) and request.needs_broker
     return is_live or not needs_broker

@@ -13,7 +13,7 @@ import msgspec
 from starlette.responses import Response
 
 from daybook.client.control import ControlError
-from daybook.console.menu import EVERYBODY, READS, SEES
+from daybook.console.menu import EVERYBODY, READS, SEES, is_there
 from daybook.console.pages.growth import SPANS, command_of_growth, span_of
 from daybook.console.samples import LOOK_SECONDS
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
@@ -119,7 +119,7 @@ async def list_page(visit: Visit) -> Response:
     rows = answer[way.table.key]
     shaped = [way.table.shape(each) for each in rows] if way.table.shape is not None else rows
     columns, rated = _columns(way.table), ""
-    if way.table is CONSUMER_TABLE and visit.is_running and not visit.at:
+    if way.table is CONSUMER_TABLE and visit.is_live:
         shaped = _rated(visit, shaped)
         columns, rated = _with_rate(columns), _missing(shaped)
     marks = marks_of(row, way)
@@ -162,13 +162,15 @@ def _with_rate(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _leading(visit: Visit) -> dict[str, str]:
-    """Return the columns whose values lead to a page that the user may see."""
+    """Return the columns whose values lead to a page that the user may see, and that can answer
+    about the moment that is shown."""
     rights = visit.rights()
     needed = {"story": READS, "list": SEES}
     return {
         column: path
         for column, path in LEADING.items()
         if needed.get(re.split("[?/]", path)[0], EVERYBODY) in rights
+        and is_there(path.partition("?")[0], is_live=visit.is_live)
     }
 
 
@@ -238,16 +240,18 @@ async def queue_page(visit: Visit) -> Response:
     settings = await visit.look({"do": "settings", "address": row["address"]})
     consumers: list[dict[str, Any]] = []
     rates: dict[str, float] = {}
-    if visit.is_running and not visit.at:
+    if visit.is_running:
         consumers = await _consumers_of(visit, name)
+    if visit.is_live:
         known = visit.console.rates_of_queues[visit.broker.name]
         rates = known.of(row["queue"], row, time.monotonic())
     commands = await _of_queue(visit, row["queue"])
     return visit.page(
         "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
-        consumers=consumers, of_consumers=OF_CONSUMERS, leading=_leading(visit), rates=rates,
-        credit=CREDIT, rated=_missing(consumers),
-        why_unrated="" if rates or visit.at or not visit.is_running else RATED,
+        consumers=consumers, of_consumers=_of_consumers(visit), leading=_leading(visit),
+        rates=rates, credit=CREDIT if visit.is_live else "",
+        rated=_missing(consumers) if visit.is_live else "",
+        why_unrated=RATED if visit.is_live and not rates else "",
         actions=_actions(visit, commands, row),
         is_sharded=visit.is_live and visit.may("queue drain") and "queue drain" in commands,
         diverts=await _diverts_of(visit, row["address"]), spans=tuple(SPANS), span=span,
@@ -258,12 +262,19 @@ async def queue_page(visit: Visit) -> Response:
 
 async def _consumers_of(visit: Visit, name: str) -> list[dict[str, Any]]:
     """Return the consumers of a queue, the first of them with how many messages a second they
-    settle."""
+    settle now."""
     consumers: list[dict[str, Any]] = (await visit.look({"do": "consumers-of", "queue": name}))[
         "consumers"
     ]
     assert CONSUMER_TABLE.shape is not None
-    return [CONSUMER_TABLE.shape(row) for row in _rated(visit, consumers)]
+    rows = _rated(visit, consumers) if visit.is_live else consumers
+    return [CONSUMER_TABLE.shape(row) for row in rows]
+
+
+def _of_consumers(visit: Visit) -> tuple[str, ...]:
+    """Return the columns of consumers: the journal has no rates and no credit."""
+    lack = () if visit.is_live else (RATE, "credit_messages", "credit_bytes")
+    return tuple(each for each in OF_CONSUMERS if each not in lack)
 
 
 async def address_page(visit: Visit) -> Response:

@@ -39,10 +39,9 @@ def queue_show(name: str, data: Path, as_json: bool) -> None:
     looking = Looking(data)
     answer = looking.ask({"do": "queue", "queue": name})
     [row] = answer["queues"]
-    is_live = answer.get("running", True) and asked_moment() is None
-    consumers = (
-        rows_of(data, {"do": "consumers-of", "queue": name}, CONSUMER_TABLE) if is_live else []
-    )
+    has_clients = answer.get("running", True) or asked_moment() is not None
+    asked = {"do": "consumers-of", "queue": name}
+    consumers = rows_of(data, asked, CONSUMER_TABLE, looking) if has_clients else []
     diverts = _diverts_of(looking, row["address"])
     settings = looking.ask({"do": "settings", "address": row["address"]})["settings"]
     if as_json:

@@ -356,12 +356,15 @@ def _pairs(
     return found
 
 
-def rows_of(data: Path, request: dict[str, Any], table: Table) -> list[dict[str, Any]]:
-    """Return all rows that the broker lists, page by page."""
+def rows_of(
+    data: Path, request: dict[str, Any], table: Table, looking: Looking | None = None
+) -> list[dict[str, Any]]:
+    """Return all rows that the broker lists, page by page; `looking` has the state of a past moment
+    already, if the command asked about that before."""
     row = REQUESTS[request["do"]]
     about_clients = row.is_about_clients
     is_paged = any(field.name == "offset" for field in msgspec.structs.fields(row))
-    looking = Looking(data)
+    looking = looking or Looking(data)
     rows: list[dict[str, Any]] = []
     after: dict[str, Any] = {}
     offset: int | None = 0

@@ -145,6 +145,15 @@ def test_objects_and_messages_of_a_moment(shop: Shop) -> None:
         assert figures(queue)[key.replace("_", " ")] == str(row[key]), key
     assert (row["messages"], row["dead_lettered"]) == (3, 2)
     assert row["in_flight"] == 3
+    [consumer] = row["consumer_list"]
+    assert consumer["in_flight"] == 3
+    table = re.search(r'aria-label="Consumers">(.*?)</table>', queue.text, re.DOTALL)
+    assert table
+    assert re.search(rf">\s*{consumer['consumer']}\s*</td>", table[1])
+    assert "list/links" not in table[1], "which only a running broker knows"
+    assert "per second" not in table[1]
+    assert "credit" not in table[1]
+    assert 'aria-label="Consumers"' not in browser.get("/b/data/queue", queue="orders").text
     address = browser.get("/b/data/address", address="orders", at=at)
     keys = {each["key"]: each["value"] for each in answer_of(command_on(address))["settings"]}
     assert keys["max-delivery-attempts"] == 1
@@ -186,7 +195,7 @@ def test_the_command_of_a_queue_shows_what_its_page_does(shop: Shop) -> None:
     assert len(re.findall("n = 1|aside +other|max-delivery-attempts +1", text)) == 3
     past = daybook(shop.broker, "queue", "show", "orders", "--at", str(shop.at))
     assert "messages: 3" in past.splitlines()
-    assert "\nconsumers\n" not in past
+    assert "\nconsumers\n" in past
 
 
 def test_the_last_hour_begins_before_the_console(shop: Shop) -> None:
