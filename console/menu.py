@@ -86,7 +86,7 @@ WITHHELD: Final = {
     SEES: "Lists and the history need the permission 'browse' for all addresses.",
     MANAGES: "Users, roles and rights need the permission 'manage' for all addresses.",
 }
-"""What the menu says to users without a right."""
+"""The sentences of the menu for users without a right."""
 
 
 def groups_of(rights: Set[str], *, is_live: bool) -> Iterator[tuple[str, list[Item]]]:

@@ -341,8 +341,8 @@ async def target_of(request: Request, *, is_shown: bool) -> str:
 def endpoint(
     console: Console, page: Page, *, is_shown: bool = True
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return what serves a page of a broker: to who is logged in there, else the login. `is_shown`
-    if its path can be opened, too, and does not only take forms."""
+    """Return the endpoint of a page of a broker, which leads to the login without a session there.
+    `is_shown` if its path can be opened, too, and does not only take forms."""
 
     async def serve(request: Request) -> Response:
         broker = console.brokers.get(request.path_params["broker"])

@@ -59,7 +59,7 @@ TABLES: Final = {"queue": "queues", "address": "addresses"}
 PLACES: Final = ("queue", "address")
 """The fields that say where a form acts: the first one that it has does."""
 PRESETS: Final = {"rate": ("1/s", "10/s", "100/s", "1000/s")}
-"""What is proposed for a field of free text; people may write anything else."""
+"""Proposals for fields of free text; people may write anything else."""
 CONTENTS: Final = {"queue_count": "queue", "messages": "message", "consumers": "consumer"}
 """What a queue or an address has that may go with it, by the keys of its row."""
 CLOSING: Final = "close-connections"
