@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.console.pages.lists import RATED
+from daybook.console.pages.lists import RATED, RATED_MAX
 from daybook.history.reports.report import VERIFY, Report
 from daybook.history.reports.report_files import keep
 from daybook.journal.data_directory import REPORTS
@@ -91,3 +91,18 @@ def test_who_holds_a_message_is_on_the_page_of_the_queue_and_first_in_the_list(
         order = {"sort": "oldest_in_flight", "descending": "true"}
         rows = browser.get("/b/data/list/consumers", **order).words
         assert rows.index("slow") < rows.index("nothing")
+
+
+def test_a_queue_with_more_consumers_than_have_rates_has_its_page(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    count = RATED_MAX + 2
+    with Wire(broker.port) as wire:
+        wire.connect(login="ada", passcode="ada")
+        for number in range(count):
+            wire.send("SUBSCRIBE", id=str(number), destination="crowded", receipt=str(number))
+            wire.expect("RECEIPT")
+        shown = visit("ada").get("/b/data/queue", queue="crowded")
+        assert shown.status == 200, shown.words
+        rows = shown.text.partition("<h2>Consumers</h2>")[2].partition("</table>")[0]
+        assert rows.count("<tr>") == count + 1
