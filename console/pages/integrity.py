@@ -57,9 +57,10 @@ async def integrity(visit: Visit) -> Response:
     if is_checked and job is not None and not job.is_running:
         # It ended meanwhile: a page with its result has its report, too.
         told = await visit.history("integrity")
+    may = _seems_to_manage(visit)
     return visit.page(
         "integrity.html", title="Integrity", told=told, status=status, trouble=trouble,
-        may=_seems_to_manage(visit), why_not=_why_not(visit.identity),
+        may=may, why_not="" if may else _why_not(visit.identity),
         job=visit.console.long_jobs.of(visit.broker.name),
         command=visit.journal("reports", "--data", str(visit.broker.directory)),
     )  # fmt: skip
