@@ -34,8 +34,8 @@ class ActAs(msgspec.Struct, frozen=True, tag_field="do", tag="act-as"):
 class Acting(Protocol):
     """The users of a broker, and their rights."""
 
-    def log_in(self, asked: LogIn) -> Awaitable[Answer | Refusal]:
-        """Return the user of a login, or why it is refused."""
+    def answer(self, asked: LogIn | ActAs) -> Awaitable[Answer | Refusal]:
+        """Return the user of a login, or what a user may see and change now; or why not."""
         ...
 
     def rights_of(self, user: str, peer: str) -> AdminRights | Refusal:

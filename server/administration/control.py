@@ -308,12 +308,9 @@ class ControlServer:
             return Refusal(Code.INVALID, f"this connection acts for {user.user!r} and nobody else")
         if self.acting is None:
             return Refusal(Code.NOT_FOUND, "the broker is starting or stopping; try again later")
-        if isinstance(asked, LogIn):
-            return await self.acting.log_in(asked)
-        if not asked.user:
+        if isinstance(asked, ActAs) and not asked.user:
             return {"user": "", "sees": True, "manages": True}
-        rights = self.acting.rights_of(asked.user, asked.peer)
-        return rights if isinstance(rights, Refusal) else rights.outline()
+        return await self.acting.answer(asked)
 
     async def _answer_user(self, line: bytes, user: ActAs) -> bytes:
         """Return the answer to a request of a user, by the rights that it has now."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.refusals import Code, Refusal
-from daybook.server.administration.acting import LogIn
+from daybook.server.administration.acting import ActAs, LogIn
 from daybook.server.administration.admin_rights import AdminRights
 from daybook.server.administration.request_rows import Answer
 from daybook.server.configuration.encryption import is_loopback
@@ -38,9 +38,15 @@ class ActingUsers:
             return self._rights(user, peer)
         return Refusal(Code.NOT_ALLOWED, f"there is no user {user!r}, or it is disabled")
 
-    async def log_in(self, asked: LogIn) -> Answer | Refusal:
-        """Return the user of a login, or why it is refused; slow, and slower after failures of the
-        same address, as each login."""
+    async def answer(self, asked: LogIn | ActAs) -> Answer | Refusal:
+        """Return the user of a login, or what a user may see and change now; or why not."""
+        if isinstance(asked, LogIn):
+            return await self._log_in(asked)
+        rights = self.rights_of(asked.user, asked.peer)
+        return rights if isinstance(rights, Refusal) else rights.outline()
+
+    async def _log_in(self, asked: LogIn) -> Answer | Refusal:
+        """Try a login: slow, and slower after failures of the same address, as each login."""
         done: asyncio.Future[Answer | Refusal] = asyncio.get_running_loop().create_future()
 
         def answer(user: str | None, text: str) -> None:

@@ -60,10 +60,7 @@ class NodeUsers:
         """Return the user of a login, or what a user may see now."""
         if self._config.foreign.users and not self._users.has_file:
             return Refusal(Code.NOT_ALLOWED, NOT_YET)
-        if isinstance(asked, LogIn):
-            return await self._acting.log_in(asked)
-        rights = self._acting.rights_of(asked.user, asked.peer)
-        return rights if isinstance(rights, Refusal) else rights.outline()
+        return await self._acting.answer(asked)
 
     def _rights_of(self, user: str, peer: str) -> AdminRights:
         hosts = self._users.hosts_of(user)
