@@ -102,7 +102,13 @@ class Running:
 
     def cpu_s(self) -> float:
         """Return the processor seconds used so far by every process of this broker."""
-        return sum(int(fields[11]) + int(fields[12]) for _, fields in self._stats()) / _TICKS
+        return sum(self.cpu_s_by_process().values())
+
+    def cpu_s_by_process(self) -> dict[Path, float]:
+        """Return the processor seconds used so far, by the folders in /proc of its processes."""
+        return {
+            folder: (int(fields[11]) + int(fields[12])) / _TICKS for folder, fields in self._stats()
+        }
 
     def peak_rss_bytes(self) -> list[int]:
         """Return the most memory that each process of this broker ever took, the largest first."""

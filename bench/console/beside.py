@@ -32,7 +32,6 @@ QUERIES: Final = {
     ),
 }
 """Queries over everything: one that is honest, one that needs much memory, and one without end."""
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Trips(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +76,8 @@ class Watch:
         self._running: Final = running
         self._over: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._look_on, daemon=True)
-        self._begun_s: Final[dict[str, float]] = {}
-        self._cpu_s: Final[dict[str, float]] = {}
+        self._begun_s: Final[dict[Path, float]] = {}
+        self._cpu_s: Final[dict[Path, float]] = {}
         self.most_bytes = 0
         self.largest_bytes = 0
 
@@ -104,11 +103,10 @@ class Watch:
 
     def _look(self) -> None:
         sizes = [0]
-        for folder in self._running.processes():
-            # It may end at any moment.
+        for folder, used in self._running.cpu_s_by_process().items():
+            # Those that have ended count, too.
+            self._cpu_s[folder] = used
             with contextlib.suppress(OSError, IndexError):
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                self._cpu_s[folder.name] = (int(fields[11]) + int(fields[12])) / _TICKS
                 sizes.append(_resident_bytes(folder))
         self.most_bytes = max(self.most_bytes, sum(sizes))
         self.largest_bytes = max(self.largest_bytes, *sizes)
