@@ -26,7 +26,8 @@ IMAGES: Final = tree.ROOT / "docs" / "images"
 SECONDS: Final = 60.0
 """How long the shop is open before the crash, and after it."""
 TALL: Final = {"width": 1280, "height": 940}
-WIDE: Final = {"width": 1280, "height": 760}
+WITH_CHARTS: Final = {"width": 1280, "height": 1290}
+WITH_MARKS: Final = {"width": 1280, "height": 1000}
 
 
 def stage(broker: BrokerProcess) -> None:
@@ -81,7 +82,7 @@ def main(into: Path) -> None:
                 time.sleep(SECONDS)
                 wait_for(lambda: events(broker, "DeadLettered"), "dead letters")
                 dead = events(broker, "DeadLettered")[-1]["message"]
-                take(page, "/b/shop", into / "console-overview.png", TALL)
+                take(page, "/b/shop", into / "console-overview.png", WITH_CHARTS)
                 take(
                     page,
                     "/b/shop/dead-letters?queue=DLQ&by=error",
@@ -91,7 +92,7 @@ def main(into: Path) -> None:
                 take(page, f"/b/shop/story?message={dead}", into / "console-story.png", TALL)
             page.page.get_by_role("button", name=re.compile("theme")).click()
             at = events(broker, "BrokerStarted")[-1]["lsn"]
-            take(page, f"/b/shop/past?at={at}", into / "console-time-machine.png", WIDE)
+            take(page, f"/b/shop/past?at={at}", into / "console-time-machine.png", WITH_MARKS)
 
 
 if __name__ == "__main__":
