@@ -6,6 +6,7 @@ socket; the tables of configuration keys and the options of the command line are
 indexes from before it mean. Must never know what the attributes do.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from operator import attrgetter
 from typing import (
@@ -517,11 +518,23 @@ class SharedTexts:
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
-    def share(self, value: Any) -> Any:
-        """Return the value, or an equal one that was passed before."""
-        if len(self._known) >= SHARED_TEXTS_MAX:
-            self._known.clear()
-        return self._known.setdefault(value, value)
+    def share(self, places: Sequence[int], values: list[Any]) -> None:
+        """Share the values at these places of a list.
+
+        Empty ones, most of all, are left alone: Python has each of them once.
+        """
+        known = self._known
+        if len(known) >= SHARED_TEXTS_MAX:
+            known.clear()
+        for place in places:
+            value = values[place]
+            if value:
+                values[place] = known.setdefault(value, value)
+
+
+def is_shared(field: msgspec.structs.FieldInfo) -> bool:
+    """Whether definitions share the values of an attribute: texts, except for names."""
+    return isinstance(field.default, str | tuple) and field.name != "name"
 
 
 class _Shape:
@@ -531,11 +544,7 @@ class _Shape:
         fields = msgspec.structs.fields(kind)
         self.values_of = attrgetter(*(field.name for field in fields))
         self.name_at = [field.name for field in fields].index("name")
-        self.shared = [
-            place
-            for place, field in enumerate(fields)
-            if isinstance(field.default, str | tuple) and field.name != "name"
-        ]
+        self.shared = [place for place, field in enumerate(fields) if is_shared(field)]
 
 
 _SHAPES: Final = {
@@ -550,8 +559,7 @@ def definition_in(kind: type[_D], source: Any, texts: SharedTexts, name: str = "
     """
     shape = _SHAPES[kind]  # type: ignore[index]
     values = list(shape.values_of(source))
-    for place in shape.shared:
-        values[place] = texts.share(values[place])
+    texts.share(shape.shared, values)
     if values[shape.name_at] == name:
         values[shape.name_at] = name
     return kind(*values)

@@ -17,9 +17,7 @@ from daybook.engine.facts.definitions import (
     DivertDefinition,
     QueueDefinition,
     SharedTexts,
-    definition_in,
-    values_beyond,
-    with_changes,
+    is_shared,
 )
 from daybook.engine.facts.events import MESSAGE_FLAGS, OF_HEADERS, REDELIVERED
 from daybook.engine.messages.annotations import annotated
@@ -171,7 +169,7 @@ ASIDE_SHIFT: Final = 4
 ASIDE_MASK: Final = (1 << ASIDE_SHIFT) - 1
 """The lower flags, which are not shifted; as many bits after them hold the priority."""
 ATTRIBUTES_KEPT: Final = 4096
-"""Of how many definitions the attributes are remembered, a kilobyte each."""
+"""How many sets of later attributes are remembered, a kilobyte each."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODERS: Final = {
@@ -207,7 +205,7 @@ def address_record(address: Address) -> AddressRecord:
         ids_recorded=ids.recorded if ids else 0, ids_count=ids.count if ids else 0,
         created_at=address.created_at, emptied_at=address.emptied_at,
         routed=address.routed, unrouted=address.unrouted,
-        **_attributes(address.definition, AddressRecord),
+        **_attributes(address.definition),
     )  # fmt: skip
 
 
@@ -219,51 +217,95 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
         newest=queue.newest, levels=levels, sum=total, deleting=queue.deleting,
         created_at=queue.created_at, left_at=queue.left_at, waits_since=queue.waits_since,
         replaced=queue.replaced, evicted=queue.evicted, recalls=recalls_of(queue),
-        **_attributes(queue.definition, QueueRecord),
+        **_attributes(queue.definition),
     )  # fmt: skip
 
 
-@lru_cache(maxsize=ATTRIBUTES_KEPT)
-def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+def _attributes(definition: Detail) -> dict[str, Any]:
     """Return the attributes of a definition in the form of the fields of a record.
 
-    Remembered, because each commit writes the records of all queues that anything happened to.
+    Each commit writes the records of all queues that anything happened to.
     """
-    fields = set(kind.__struct_fields__)
-    found = msgspec.structs.asdict(definition)
-    more = {
-        name: value for name, value in values_beyond(definition, 0).items() if name not in fields
-    }
-    return {name: value for name, value in found.items() if name in fields} | {"more": more}
+    own = _OWN[type(definition)]
+    found = dict(zip(own.names, own.values_of(definition), strict=True))
+    found["more"] = _beyond(type(definition), *own.beyond_of(definition))
+    return found
+
+
+@lru_cache(maxsize=ATTRIBUTES_KEPT)
+def _beyond(kind: type[Detail], *values: Any) -> Mapping[str, Any]:
+    """Return the attributes of a definition that have no field in its record, given all of their
+    values, as far as they differ from their default."""
+    found = zip(_OWN[kind].beyond, values, strict=True)
+    return {field.name: value for field, value in found if value != field.default}
 
 
 def definition_of(
     kind: type[_D], record: AddressRecord | QueueRecord, texts: SharedTexts, name: str = ""
 ) -> _D:
-    """Return the definition in a record; see `definition_in`. Raises IndexDamaged."""
-    found = kind(*_OWN_ATTRIBUTES[kind](record))
-    if record.more:
-        try:
-            later = msgspec.convert(record.more, kind)
-        except msgspec.ValidationError as error:
-            text = f"the index is damaged: '{record.name}' is defined so: {error}"
-            raise IndexDamaged(text) from error
-        known = [field for field in kind.__struct_fields__ if field in record.more]
-        found = with_changes(found, later, tuple(known))
-    return definition_in(kind, found, texts, name)
+    """Return the definition in a record, made of shared texts; `name` as in `definition_in`.
+
+    A start does this for each name, so nothing is read that a record has not. Raises IndexDamaged.
+    """
+    own = _OWN[kind]
+    values = list(own.values_of(record))
+    texts.share(own.shared, values)
+    if values[own.name_at] == name:
+        values[own.name_at] = name
+    if not record.more:
+        return kind(*values)
+    try:
+        later = _later(kind, record.more)
+    except msgspec.ValidationError as error:
+        text = f"the index is damaged: '{record.name}' is defined so: {error}"
+        raise IndexDamaged(text) from error
+    return kind(**(dict(zip(own.names, values, strict=True)) | later))
 
 
-def _own_attributes(kind: type[Detail], record: type[msgspec.Struct]) -> Callable[[Any], Any]:
-    """Return how to read from a record the first attributes of a definition, which are its
-    fields."""
-    return attrgetter(
-        *(name for name in kind.__struct_fields__ if name in record.__struct_fields__)
-    )
+def _later(kind: type[Detail], more: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the attributes in `more` of a record that a definition has.
+
+    Raises msgspec.ValidationError.
+    """
+    try:
+        return _later_of(kind, tuple(more), *more.values())
+    except TypeError:
+        # One that cannot be a key, so it is remembered nowhere.
+        return _converted(kind, more)
 
 
-_OWN_ATTRIBUTES: Final = {
-    AddressDefinition: _own_attributes(AddressDefinition, AddressRecord),
-    QueueDefinition: _own_attributes(QueueDefinition, QueueRecord),
+# Many queues have the same ones. A number is not taken for the truth value that equals it.
+@lru_cache(maxsize=ATTRIBUTES_KEPT, typed=True)
+def _later_of(kind: type[Detail], names: tuple[str, ...], *values: Any) -> Mapping[str, Any]:
+    return _converted(kind, dict(zip(names, values, strict=True)))
+
+
+def _converted(kind: type[Detail], more: dict[str, Any]) -> Mapping[str, Any]:
+    found = msgspec.convert(more, kind)
+    return {name: getattr(found, name) for name in kind.__struct_fields__ if name in more}
+
+
+class _Own:
+    """How to read from a record the attributes of a definition that are its fields."""
+
+    def __init__(self, kind: type[Detail], record: type[msgspec.Struct]) -> None:
+        fields = [
+            each for each in msgspec.structs.fields(kind) if each.name in record.__struct_fields__
+        ]
+        self.names: Final = tuple(each.name for each in fields)
+        # They are given to the definition by their places.
+        assert self.names == kind.__struct_fields__[: len(fields)]
+        self.values_of: Final[Callable[[Any], Any]] = attrgetter(*self.names)
+        self.name_at: Final = self.names.index("name")
+        self.shared: Final = [place for place, each in enumerate(fields) if is_shared(each)]
+        self.beyond: Final = msgspec.structs.fields(kind)[len(fields) :]
+        names = [each.name for each in self.beyond]
+        self.beyond_of: Final[Callable[[Any], Any]] = attrgetter(*names)
+
+
+_OWN: Final = {
+    AddressDefinition: _Own(AddressDefinition, AddressRecord),
+    QueueDefinition: _Own(QueueDefinition, QueueRecord),
 }
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daybook.engine.facts.definitions import QueueDefinition, SharedTexts
 from daybook.engine.facts.events import LARGE, PERSISTENT, REDELIVERED
 from daybook.engine.facts.formats import FORMAT_SHIFT
 from daybook.engine.messages.message import message_without_content
@@ -94,7 +95,46 @@ def test_the_attributes_of_a_queue_are_read_once() -> None:
     for number in range(50):
         world.send(f"q{number}")
     for _ in range(2):
-        before = records._attributes.cache_info().misses
+        before = records._beyond.cache_info().misses
         made = [records.queue_record(each, [], 0) for each in world.state.queues.values()]
-    assert records._attributes.cache_info().misses == before
+    assert records._beyond.cache_info().misses == before
     assert [each.name for each in made] == [f"q{number}" for number in range(50)]
+
+
+def queue_record(**more: object) -> QueueRecord:
+    """The record of a queue with these later attributes, as it is read."""
+    record = QueueRecord(
+        7, "q", 3, "multicast", "k=1", True, False, True, 0, False, 0, 0, 0, 0, 0, [], 0, "joe",
+        more=more,
+    )  # fmt: skip
+    return records.decode(QueueRecord, records.encode(record), "it")
+
+
+def test_a_definition_has_all_attributes_of_its_record() -> None:
+    found = records.definition_of(
+        QueueDefinition, queue_record(auto_delete=True, ring_size=5, unheard_of=1), SharedTexts()
+    )
+    assert found == QueueDefinition(
+        name="q", routing_type="multicast", filter="k=1", auto_created=True, user="joe",
+        auto_delete=True, ring_size=5,
+    )  # fmt: skip
+
+
+def test_a_number_is_not_taken_for_the_truth_value_that_equals_it() -> None:
+    texts = SharedTexts()
+    assert records.definition_of(QueueDefinition, queue_record(exclusive=True), texts).exclusive
+    with pytest.raises(IndexDamaged, match="'q' is defined so: Expected `bool`, got `int`"):
+        records.definition_of(QueueDefinition, queue_record(exclusive=1), texts)
+    with pytest.raises(IndexDamaged, match="'q' is defined so: Expected `bool`, got `array`"):
+        records.definition_of(QueueDefinition, queue_record(exclusive=[1]), texts)
+
+
+def test_definitions_share_their_texts() -> None:
+    texts = SharedTexts()
+    name = "".join("q")
+    one, other = [
+        records.definition_of(QueueDefinition, queue_record(), texts, name) for _ in range(2)
+    ]
+    assert one.user is other.user
+    assert one.filter is other.filter
+    assert one.name is name
