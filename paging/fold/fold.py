@@ -112,10 +112,9 @@ class Fold:
         self.state: Final = State(cast(Store, self._finder))
         self.names: Final = Names(tables, self.state, PAST_ALL, idle_max)
         try:
-            self.names.load(txn, self.levels.sums)
+            self.names.load(txn, self.levels.load)
         except KeyError as error:
             raise lacking(tables, error) from error
-        self.levels.load(self.state.queues.values())
         self._touched: set[tuple[int, int]] = set()
         self._changed = _Changed()
         self._appended: list[Placed] = []
@@ -288,7 +287,9 @@ class Fold:
             changed.addresses.update(number for number, each in remembering if each.ids is not None)
         if row[QUEUE]:
             changed.queues.add(row[QUEUE])
-            queue = self.names.queue(row[QUEUE])
+            # One that is being created is in no table yet, and to look for it costs most of this.
+            is_new = row[KIND] == events.QUEUE_CREATED
+            queue = self.names.queue(row[QUEUE]) if not is_new else None
             if queue is not None:
                 # It may be bound to another address from here on.
                 changed.addresses.add(queue.address.id)
@@ -348,6 +349,8 @@ class Fold:
     def _leave_memory(self, txn: Transaction, touched: set[tuple[int, int]]) -> Placed:
         """Evict ready entries; write those in flight, and delete those no longer in flight."""
         flights = self._tables.db(FLIGHTS)
+        # Mostly there are none: then nothing has to be deleted for each entry.
+        had_flights = txn.count(flights) > 0
         queues: list[int] = []
         priorities: list[int] = []
         ready: list[Row] = []
@@ -356,7 +359,8 @@ class Fold:
             entry = queue.entries.get(message_id) if queue is not None else None
             key = FLIGHT_KEY.pack(queue_id, message_id)
             if queue is None or entry is None:
-                txn.delete(key, db=flights)
+                if had_flights:
+                    txn.delete(key, db=flights)
                 continue
             message = entry.message
             if entry.state != READY:
@@ -365,7 +369,8 @@ class Fold:
                 message.chunks = ()
                 txn.put(key, records.encode(records.flight_record(entry)), db=flights)
                 continue
-            txn.delete(key, db=flights)
+            if had_flights:
+                txn.delete(key, db=flights)
             del queue.entries[message_id]
             queue.weight -= message.weight
             queues.append(queue_id)
@@ -419,27 +424,33 @@ class Fold:
     def _write_names(self, txn: Transaction, changed: _Changed) -> None:
         """Write records of queues and addresses; a named one without an object is unchanged."""
         state, tables, names = self.state, self._tables, self.names
-        for queue_id in changed.queues:
+        known, sums = self.levels.known, self.levels.sums
+        named: dict[int, None] = {}
+        rows: list[tuple[bytes, bytes]] = []
+        for queue_id in sorted(changed.queues):
             queue = state.queues.get(queue_id)
             if queue is not None:
-                names.note((queue.address.id,))
-                levels, total = self.levels.of(queue_id), self.levels.sums.get(queue_id, 0)
-                value = records.encode(records.queue_record(queue, levels, total))
-                txn.put(ID_KEY.pack(queue_id), value, db=tables.db(QUEUES))
+                named[queue.address.id] = None
+                levels = self.levels.of(queue_id) if queue_id in known else []
+                told = records.queue_record(queue, levels, sums.get(queue_id, 0))
+                rows.append((ID_KEY.pack(queue_id), records.encode(told)))
                 if queue.latest is not None:
                     self._last_values.write(txn, queue)
             elif queue_id in names.queues.deleted:
                 txn.delete(ID_KEY.pack(queue_id), db=tables.db(QUEUES))
                 self._last_values.forget(txn, queue_id)
-        for number in changed.addresses:
+        txn.put_all(rows, db=tables.db(QUEUES))
+        rows = []
+        for number in sorted(changed.addresses):
             address = state.addresses.get(number)
             if address is not None:
-                value = records.encode(records.address_record(address))
-                txn.put(ID_KEY.pack(number), value, db=tables.db(ADDRESSES))
+                rows.append((ID_KEY.pack(number), records.encode(records.address_record(address))))
                 self._ids.write(txn, number, address.ids)
             elif number in names.addresses.deleted:
                 txn.delete(ID_KEY.pack(number), db=tables.db(ADDRESSES))
                 self._ids.write(txn, number, None)
+        txn.put_all(rows, db=tables.db(ADDRESSES))
+        names.note(named)
         names.note(changed.addresses)
 
 

@@ -29,8 +29,8 @@ def digest_of(state: State, sums: dict[int, int]) -> str:
 
 
 def digest_of_tables(tables: Tables, txn: Transaction, state: State, sums: dict[int, int]) -> str:
-    """Return the digest of the tables; the state need not have idle names
-    (`paging.tables.names`)."""
+    """Return the digest of the tables; the state need not have all names (`paging.tables.names`),
+    `sums` are of all queues."""
     topology = [
         (txn.count(tables.db(ADDRESSES)), _addresses(tables, txn, state)),
         (txn.count(tables.db(QUEUES)), _queues(tables, txn, state)),
@@ -72,10 +72,14 @@ def _queues(tables: Tables, txn: Transaction, state: State) -> Iterator[list[obj
 def _sums(
     tables: Tables, txn: Transaction, state: State, sums: dict[int, int]
 ) -> Iterator[tuple[int, tuple[int, int]]]:
-    for key, _ in txn.rows(tables.db(QUEUES)):
+    for key, value in txn.rows(tables.db(QUEUES)):
         number = ID_KEY.unpack(key)[0]
         known = state.queues.get(number)
-        yield number, _sum_of(known, sums) if known is not None else (0, 0)
+        if known is not None:
+            yield number, _sum_of(known, sums)
+            continue
+        record = records.decode(records.QueueRecord, value, "a queue")
+        yield number, (sum(level.count for level in record.levels), sums.get(number, 0))
 
 
 def _sum_of(queue: Queue, sums: dict[int, int]) -> tuple[int, int]:

@@ -103,11 +103,10 @@ class Transaction:
 
     def rows(self, db: Table) -> Iterator[tuple[bytes, bytes]]:
         """Key and value of all rows of a table, in the order of their keys."""
-        cursor = self.cursor(db)
-        more = cursor.first()
-        while more:
-            yield cursor.key(), cursor.value()
-            more = cursor.next()
+        # A start reads the rows of all names.
+        found = cast(Iterator[tuple[bytes, bytes]], self._txn.cursor(db.dbi).iternext())
+        for key, row in found:
+            yield key, unpacked(db, key, row)
 
 
 class Cursor:

@@ -4,7 +4,7 @@ Keeps the counts of each level, and the sum of the hashes of each queue, up to d
 why entries change.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.queues.entry import HELD_LEVEL, SCHEDULED_LEVEL
-from daybook.engine.queues.queue import Queue
 from daybook.engine.state.timers import DELIVERY, EXPIRY
 from daybook.paging.tables import annotations, pages
 from daybook.paging.tables.checked import Cursor, IndexDamaged, Table, Transaction
 from daybook.paging.tables.pages import NO_ROWS, U8, U64, Ids, Rows
 from daybook.paging.tables.plain_events import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
-from daybook.paging.tables.records import LevelRecord
+from daybook.paging.tables.records import LevelRecord, QueueRecord
 from daybook.paging.tables.tables import (
     ANNOTATIONS,
     ID_KEY,
@@ -78,13 +77,14 @@ class Levels:
         """By queue: the sum of the hashes of its ready entries, modulo 2^64."""
         self._moved: list[tuple[NDArray[np.uint64], int]] = []
 
-    def load(self, queues: Iterable[Queue]) -> None:
-        """Take the counts from the paged ranges of queues that were just loaded."""
-        for queue in queues:
-            for priority, paged in queue.paged_ranges():
-                level = self._level(queue.id, priority)
-                level.count, level.bytes = paged.count, paged.bytes
-                level.transients, level.transient_bytes = paged.transients, paged.transient_bytes
+    def load(self, record: QueueRecord) -> None:
+        """Take the counts and the sum of a queue from its record."""
+        if record.sum:
+            self.sums[record.id] = record.sum
+        for each in record.levels:
+            level = self._level(record.id, each.priority)
+            level.count, level.bytes = each.count, each.bytes
+            level.transients, level.transient_bytes = each.transients, each.transient_bytes
 
     def _level(self, queue_id: int, priority: int) -> Level:
         """Return the counts of a level, created if there are none."""
@@ -131,6 +131,7 @@ class Levels:
         out = _by_level(taken.queue, taken.priority, taken.message)
         rows = placed.rows.take(into.order)
         messages = taken.message[out.order]
+        plain = None if pages.extras_of(rows) else pages.PlainRows(rows)
         removed: list[Rows] = []
         counts: list[int] = []
         numbers: list[int] = []
@@ -139,7 +140,7 @@ class Levels:
             before = len(removed)
             change = _Change(txn, cursor, self._pages, number, removed)
             if ids.start == ids.stop:
-                change.add(rows.take(inserted))
+                change.add(rows, inserted, plain)
             else:
                 change.run(messages[ids], rows.take(inserted))
             count = sum(len(part.message) for part in removed[before:])
@@ -357,23 +358,53 @@ class _Change:
         self._after = LEVEL_KEY.pack(self._queue_id, number % LEVELS + 1)
         self._removed = removed
 
-    def add(self, rows: Rows) -> None:
-        """Insert rows; nearly always they come after all others."""
+    def add(self, source: Rows, places: slice, plain: pages.PlainRows | None) -> None:
+        """Insert some rows; nearly always they come after all others.
+
+        `plain` has the same rows if none needs additional columns.
+        """
         cursor = self._cursor
         found = cursor.set_range(self._after)
         found = cursor.prev() if found else cursor.last()
         key = cursor.key() if found else b""
         if not key.startswith(self._prefix):
-            self._put(rows)
+            if plain is not None and places.stop - places.start <= pages.PLAIN_MAX:
+                first = self._prefix + ID_KEY.pack(plain.ids[places.start])
+                self._txn.put(first, plain.page(places.start, places.stop), db=self._table)
+            else:
+                self._put(source.take(places))
             return
         page = cursor.value()
         header = pages.header_of(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
+        if plain is not None and self._append_plain(key, page, header, places, plain):
+            return
+        rows = source.take(places)
         if header.last >= int(rows.message[0]):
             self.run(NO_ROWS.message, rows)
         elif header.extras or pages.extras_of(rows):
             self._extend(key, page, rows)
         else:
             self._append(key, page, header, rows)
+
+    def _append_plain(
+        self,
+        key: bytes,
+        page: bytes,
+        header: pages.Header,
+        places: slice,
+        plain: pages.PlainRows,
+    ) -> bool:
+        """Append rows to the last page if it has none behind them, is plain, and has room; return
+        whether it was so."""
+        start, stop = places.start, places.stop
+        if (
+            header.extras
+            or header.last >= plain.ids[start]
+            or header.messages + stop - start > pages.PLAIN_MAX
+        ):
+            return False
+        self._txn.put(key, plain.appended(page, header, start, stop), db=self._table)
+        return True
 
     def _append(self, key: bytes, page: bytes, header: pages.Header, rows: Rows) -> None:
         """Append rows to the last page, where none need additional columns."""

@@ -1,16 +1,20 @@
 """The addresses and queues that a fold keeps as objects: not all that exist (ADR 38).
 
 An *idle* name is one that stays unchanged unless an event names it: its queues are durable,
-empty and without consumers, and it remembers no ids. The tables have its record, and an object is
-created from that when an event names it. Some idle names, those that were named last, keep their
-objects, so that few are created again and again. So the memory of a fold, and the time it takes to
-begin, depend on the names in use, not on all names that exist. An address and the queues bound to
-it are loaded and dropped together.
+empty and without consumers, no session will end with effect on them, and it remembers no ids. The
+tables have its record, and an object is created from that when an event names it. Some idle names,
+those that were named last, keep their objects, so that few are created again and again. So the
+memory of a fold depends on the names in use, not on all names that exist. The time it takes to
+begin depends on fewer still: of what is not idle, queues that only have persistent messages to
+deliver are not loaded before an event names them, either. An address and the queues bound to it are
+loaded and dropped together.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from daybook.engine.facts.definitions import BEYOND_CONSUMERS
+from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.state.state import State
 from daybook.paging.tables import records
@@ -59,6 +63,8 @@ class Names:
         self._until: Final = until
         self._idle_max: Final = idle_max
         self._txn: Transaction | None = None
+        # The record of a queue that is being loaded, so that it is not looked up again.
+        self._decoded: records.QueueRecord | None = None
         self.addresses: Final[_Objects[Address]] = _Objects(self._make_address)
         self.queues: Final[_Objects[Queue]] = _Objects(self._make_queue)
         state.addresses, state.queues = self.addresses, self.queues
@@ -66,21 +72,24 @@ class Names:
         self._named: dict[int, None] = {}
         self._idle: Final[dict[int, None]] = {}
 
-    def load(self, txn: Transaction, sums: dict[int, int]) -> None:
-        """Load the state without idle names. Raises IndexDamaged.
+    def load(self, txn: Transaction, note: Callable[[records.QueueRecord], None]) -> None:
+        """Load the state without idle names, and others that only events about them change.
 
-        `sums` receives, by queue, the sum of the hashes of its ready entries.
+        `note` is called with the record of each queue that has entries in pages. Raises
+        IndexDamaged.
         """
         self.begin(txn)
         self.has_keyed = False
         load_settings(self._tables, txn, self._state)
         for _, value in txn.rows(self._tables.db(QUEUES)):
             record = records.decode(records.QueueRecord, value, "a queue")
-            if record.sum:
-                sums[record.id] = record.sum
+            if record.levels or record.sum:
+                note(record)
             self.has_keyed |= not KEYING.isdisjoint(record.more)
-            if record.levels or not record.durable or record.deleting:
+            if is_affected(record):
+                self._decoded = record
                 self.queue(record.id)
+        self._decoded = None
         for _, value in txn.rows(self._tables.db(ADDRESSES)):
             address = records.decode(records.AddressRecord, value, "an address")
             if address.ids_recorded:
@@ -132,14 +141,14 @@ class Names:
             raise KeyError(number)
         address, bound = add_address(self._tables, self._transaction, self._state, record)
         for queue_id in bound:
-            known = self._record(records.QueueRecord, QUEUES, queue_id, "queue")
+            known = self._queue_record(queue_id)
             if known is None:
                 raise lacking(self._tables, KeyError(queue_id))
             address.bind(add_queue(self._state, known, self._until))
         self._named[number] = None
 
     def _make_queue(self, number: int) -> None:
-        record = self._record(records.QueueRecord, QUEUES, number, "queue")
+        record = self._queue_record(number)
         if record is None:
             raise KeyError(number)
         if self.address(record.address) is None:
@@ -152,6 +161,12 @@ class Names:
     def _transaction(self) -> Transaction:
         assert self._txn is not None, "names are looked up within a batch"
         return self._txn
+
+    def _queue_record(self, number: int) -> records.QueueRecord | None:
+        decoded = self._decoded
+        if decoded is not None and decoded.id == number:
+            return decoded
+        return self._record(records.QueueRecord, QUEUES, number, "queue")
 
     def _record(
         self, kind: type[records.R], table: bytes, number: int, what: str
@@ -171,8 +186,22 @@ class Names:
 def is_idle(address: Address) -> bool:
     """Whether an address and its queues stay unchanged unless an event names them."""
     return address.ids is None and all(
-        queue.definition.durable and not queue.message_count and not queue.is_used
+        queue.definition.durable
+        and not queue.message_count
+        and not queue.is_used
+        and not queue.is_owned
         for queue in address.queues()
+    )
+
+
+def is_affected(record: records.QueueRecord) -> bool:
+    """Whether an event that does not name a queue without consumers may change it: the start of a
+    broker, or one that must know which of its messages are set aside."""
+    return (
+        not record.durable
+        or record.deleting
+        or any(level.transients or level.priority >= PRIORITIES for level in record.levels)
+        or (not record.left_at and record.more.get("expiry_policy") in BEYOND_CONSUMERS)
     )
 
 

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.definitions import EXPIRY_POLICIES, MULTICAST
 from daybook.engine.state.digest import digest
 from daybook.paging.checks.index_check import check
 from daybook.paging.fold import fold as module
@@ -86,7 +86,8 @@ def test_what_is_idle_leaves_memory(tmp_path: Path, idle_max: int) -> None:
         assert len(fold.state.addresses) == len(kept)
         assert fold.state.queue_by_name.keys() == kept
         again = Fold(tables, txn)
-        assert {queue.name for queue in again.state.queues.values()} == busy
+        # What is only ready there is read when it is named.
+        assert {queue.name for queue in again.state.queues.values()} == busy - {"full"}
         assert digest_of_tables(tables, txn, again.state, again.levels.sums) == digest(world.state)
 
         whole = load_state(tables, txn, None, until=len(world.journal))
@@ -95,6 +96,39 @@ def test_what_is_idle_leaves_memory(tmp_path: Path, idle_max: int) -> None:
     world.turn()
     tables.write(work)
     tables.close()
+
+
+@pytest.mark.parametrize("reopens", [True, False])
+def test_a_restart_finds_all_queues_that_it_changes(tmp_path: Path, reopens: bool) -> None:
+    """Whether they are empty or not, and belonged to a session or not: they may be in no memory."""
+    world = World()
+    connection = world.connect(client_id="me")
+    for number, policy in enumerate(("", *EXPIRY_POLICIES)):
+        consumer = world.attach(
+            connection, "news", routing_type=MULTICAST, subscription=f"s{number}",
+            durable_name=f"d{number}", expiry_policy=policy, expiry_ms=1000 * bool(policy),
+        )  # fmt: skip
+        world.detach(consumer)
+    assert [queue.is_owned for queue in world.state.queues.values()].count(True) == 2
+    for number in range(4):
+        world.send("orders", persistent=number % 2 == 0)
+    world.attach(connection, "orders", credit_messages=1, credit_bytes=0)
+    world.turn()
+    cuts = [len(world.journal)]
+    world.restart()
+    world.turn()
+    cuts.append(len(world.journal))
+    world.attach(world.connect(client_id="me"), "orders", credit_messages=9, credit_bytes=0)
+    world.turn()
+    index = Index(tmp_path, DATA_ID, idle_max=0)
+    for block in blocks_of(world.journal, cuts):
+        index.advance([block])
+        if reopens:
+            index.close()
+            index = Index(tmp_path, DATA_ID, idle_max=0)
+        assert index.digest() == digest(fold_events(world.journal[: index.lsn]))
+    index.close()
+    assert check(tmp_path) == len(world.journal)
 
 
 def test_short_runs_do_not_look_for_what_is_plain(tmp_path: Path) -> None:

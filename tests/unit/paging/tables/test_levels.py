@@ -256,3 +256,29 @@ def test_levels_are_dictionaries(seed: int) -> None:
             tables.write(lambda txn, i=into, o=out: levels.change(txn, i, o))
             compare(tables, levels, model)
         tables.close()
+
+
+def test_entries_come_behind_a_page_in_one_piece_or_in_several(tables: Tables) -> None:
+    """At the end of a level, whether the last page has room for all, for some, or for none."""
+    levels = Levels(tables)
+    end = 0
+    for count in (1, 1, pages.PLAIN_MAX - 3, 3, pages.PLAIN_MAX, 1, 2 * pages.PLAIN_MAX + 1):
+        put(tables, levels, list(range(end + 1, end + count + 1)))
+        end += count
+    with tables.read() as txn:
+        found = [rows for _, rows in levels.each_page(txn, 1)]
+    assert [number for rows in found for number in rows.message.tolist()] == [*range(1, end + 1)]
+    assert max(len(rows.message) for rows in found) == pages.PLAIN_MAX
+    assert len(found) == -(-end // pages.PLAIN_MAX)
+    assert levels.known[1][4].count == end
+
+
+def test_entries_that_need_more_come_behind_a_page_without_that(tables: Tables) -> None:
+    levels = Levels(tables)
+    for expires in (0, 5, 0):
+        first = 1 + sum(level.count for level in levels.known.get(1, {}).values())
+        put(tables, levels, [first, first + 1], expires)
+    with tables.read() as txn:
+        (found,) = [rows for _, rows in levels.each_page(txn, 1)]
+    assert found.message.tolist() == [1, 2, 3, 4, 5, 6]
+    assert found.expires.tolist() == [0, 0, 5, 5, 0, 0]

@@ -46,6 +46,24 @@ def some(
     )
 
 
+@given(rows=entries, before=entries, cut=st.data())
+def test_plain_rows_become_the_same_pages(
+    rows: list[Known], before: list[Known], cut: st.DataObject
+) -> None:
+    short = [(*row[:2], row[2] & SHORT_ID_MAX, row[3], row[4] & 255, 0, 0, 0) for row in rows]
+    plain = rows_of(short)
+    assert not pages.extras_of(plain)
+    made = pages.PlainRows(plain)
+    start = cut.draw(st.integers(0, len(short) - 1))
+    stop = cut.draw(st.integers(start + 1, len(short)))
+    part = plain.take(slice(start, stop))
+    assert made.page(start, stop) == pages.encode(part)
+    first = rows_of([(*row[:2], 1, row[3], 1, 0, 0, 0) for row in before])
+    page = pages.encode(first)
+    header = pages.header_of(page, 7, before[0][0])
+    assert made.appended(page, header, start, stop) == pages.append(page, header, part)
+
+
 @given(entries=entries)
 def test_a_page_gives_back_what_it_was_made_of(entries: list[Known]) -> None:
     page = pages.encode(rows_of(entries))
