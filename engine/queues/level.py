@@ -33,6 +33,10 @@ COMPACT_PART: Final = 8192
 that number of new tombstones."""
 
 
+NONE_BACK: Final[deque[Entry]] = deque()
+"""The second line of all runs that have none, most of them; must not be changed."""
+
+
 class Run:
     """Entries in order of position: a line, and beside it the entries that returned into the middle
     of it, in order too."""
@@ -41,7 +45,8 @@ class Run:
 
     def __init__(self) -> None:
         self.line: deque[Entry] = deque()
-        self.back: deque[Entry] = deque()
+        # A deque takes more than half a kilobyte, and a level has two runs.
+        self.back: deque[Entry] = NONE_BACK
 
     def __len__(self) -> int:
         return len(self.line) + len(self.back)
@@ -53,6 +58,8 @@ class Run:
         if not line or line[-1].position < position:
             line.append(entry)
         elif not back or back[-1].position <= position:
+            if back is NONE_BACK:
+                back = self.back = deque()
             back.append(entry)
         elif position < back[0].position:
             back.appendleft(entry)
@@ -96,7 +103,10 @@ class Run:
     def join(self, other: "Run") -> None:
         """Add the entries of another run, all of them behind those of this one."""
         self.line.extend(other.line)
-        self.back.extend(other.back)
+        if self.back:
+            self.back.extend(other.back)
+        else:
+            self.back = other.back
 
 
 def position_of(entry: Entry) -> int:

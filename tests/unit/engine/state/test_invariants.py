@@ -80,7 +80,7 @@ BREAKS: dict[str, tuple[Callable[[State, Queue], object], str]] = {
     "bound twice": (lambda s, q: q.address.anycast.append(q.binding), "2 bindings"),
     "only queue": (lambda s, q: setattr(q.address, "only_queue", None), "needs no choice"),
     "returned": (
-        lambda s, q: q.level(4).head.back.append(Entry(q.level(4).first().message)),
+        lambda s, q: q.level(4).head.insert(Entry(q.level(4).first().message)),
         "does not belong there",
     ),
     "name": (lambda s, q: s.queue_by_name.pop("q"), "by name"),
