@@ -4,6 +4,7 @@ Modules:
 
 - `checkpoint`: The state to start from: the checkpoint in the index, brought up to the end of the
   journal.
+- `collector`: Python's garbage collector, where states are built: it looks rarely, and at little.
 - `directory`: Opening a data directory: lock, journal, repair of a torn tail, checkpoint, fold,
   invariants.
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.

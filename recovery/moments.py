@@ -1,32 +1,44 @@
 """The state of a data directory at any event of its history: for readers, without a lock (ADR 63).
 
 Data flow: the newest sound snapshot that is not behind the event is copied, from the directory or
-its archive, or the base, or none if the journal has its first event; the indexer's fold advances
-the copy over all whole blocks; `apply` does the events of the last block up to the event. Works
-while a broker runs on the directory. Writes only to a temporary directory.
+its archive, or the base, or none if the journal has its first event; or the index of a moment
+between them that the caller still has. The indexer's fold advances the copy over all whole blocks;
+`apply` does the events of the last block up to the event, and all of them where they are few.
+Works while a broker runs on the directory. Writes only to a temporary directory.
 """
 
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from daybook.engine.state.state import State
 from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import FIRST_LSN
-from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
+from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS, TABLES
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
+from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import data_id_of, first_lsn_of
+from daybook.paging.checks.usability import why_not_of
 from daybook.paging.content.store import IndexStore
 from daybook.paging.fold.batches import folded
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots.base import describe, restore
 from daybook.paging.snapshots.snapshots import restore_nearest
+from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.tables import open_for_reading
+from daybook.recovery.collector import collected_rarely, free_what_was_built
 from daybook.recovery.fold import fold_block
 from daybook.recovery.signing.export_proof import range_of
 from daybook.scratch_folders import scratch_folder
+
+FEW_EVENTS: Final = 4_000
+"""So many events are applied to the loaded state itself: the fold of an index begins with reading
+all names, and ends with a commit."""
+FEW_BYTES: Final = 8 * 1024 * 1024
+"""They have at most so much content, which stays in memory."""
 
 
 @contextmanager
@@ -45,10 +57,37 @@ def state_at(
     folded. Raises JournalError, FoldError, BaseDamaged, IndexDamaged, IndexUnwritable, StoreError
     and OSError.
     """
+    with (
+        course_at(directory, disk, lsn, note=note) as course,
+        course.state_at(lsn, progress) as state,
+    ):
+        yield state
+
+
+@contextmanager
+def course_at(
+    directory: Path,
+    disk: Disk,
+    lsn: int,
+    *,
+    note: Callable[[str], None],
+    earlier: "Reached | None" = None,
+) -> Iterator["Course"]:
+    """Yield a course to an event, with a temporary index; `earlier` as in `nearest_state`.
+
+    Raises as `state_at`.
+    """
     with scratch_folder("read") as folder:
-        course = Course(directory, disk, lsn, folder / INDEX, note)
-        with course.state_at(lsn, progress) as state:
-            yield state
+        yield Course(directory, disk, lsn, folder / INDEX, note, earlier, few=FEW_EVENTS)
+
+
+class Reached(NamedTuple):
+    """An index at a path that is closed for writing: how far it is, and the hash of the block that
+    ends there."""
+
+    path: Path
+    lsn: int
+    block_hash: bytes
 
 
 class Course:
@@ -58,11 +97,24 @@ class Course:
     """
 
     def __init__(
-        self, directory: Path, disk: Disk, lsn: int, path: Path, note: Callable[[str], None]
+        self,
+        directory: Path,
+        disk: Disk,
+        lsn: int,
+        path: Path,
+        note: Callable[[str], None],
+        earlier: Reached | None = None,
+        *,
+        few: int = 0,
     ) -> None:
-        """Make the index at a path; `note` as in `state_at`."""
+        """Make the index at a path; `note` as in `state_at`, `earlier` as in `nearest_state`.
+
+        `few` is up to how many events a state may be after that of the index.
+        """
         self._disk: Final = disk
-        known, first_lsn = nearest_state(directory, disk, lsn, path, note), first_lsn_of(disk)
+        self._few: Final = few
+        first_lsn = first_lsn_of(disk)
+        known = nearest_state(directory, disk, lsn, path, note, earlier)
         if known > lsn or (not known and first_lsn != FIRST_LSN):
             raise NoJournal(_unknown(directory, first_lsn, lsn, known))
         path.mkdir(parents=True, exist_ok=True)
@@ -83,12 +135,43 @@ class Course:
         self, lsn: int, progress: Callable[[int, int], None] | None = None
     ) -> Iterator[State]:
         """Yield the state after an event, which must not be before that of an earlier call."""
-        rest = self.advance(lsn, progress)
-        self.close()
-        with checkpoint_in(self.index.path, self._disk) as (state, _):
-            if rest is not None:
-                fold_block(rest, state, lsn)
+        with ExitStack() as opened:
+            with collected_rarely():
+                blocks = self._blocks_left(lsn)
+                if blocks is None:
+                    rest = self.advance(lsn, progress)
+                    blocks = [rest] if rest is not None else []
+                    self.close()
+                    # The fold has as many objects as the state that is loaded next.
+                    free_what_was_built()
+                self.close()
+                state, _ = opened.enter_context(checkpoint_in(self.index.path, self._disk))
+                for block in blocks:
+                    fold_block(block, state, lsn)
             yield state
+
+    def _blocks_left(self, lsn: int) -> list[Block] | None:
+        """Return the blocks between the index and an event, None if these are not few events."""
+        if not self._few:
+            return None
+        found, after = [], self.index.lsn
+        events = size = 0
+        for block in read_blocks(self._disk, LAYOUT, from_lsn=after + 1, to_lsn=lsn):
+            if not block.count or block.last_lsn <= after:
+                continue
+            last = found[-1].last_lsn if found else after
+            assert block.first_lsn == last + 1, "blocks follow the index"
+            events += block.count
+            size += block.header.heap_raw_bytes
+            if events > self._few or size > FEW_BYTES:
+                return None
+            found.append(block)
+        return found
+
+    @property
+    def reached(self) -> Reached:
+        """Its index, for another course that begins there while this one is not advanced."""
+        return Reached(self.index.path, self.index.lsn, self.index.last_hash)
 
     def close(self) -> None:
         """Close the index, so that others can open it; going on opens it again."""
@@ -96,16 +179,30 @@ class Course:
 
 
 def nearest_state(
-    directory: Path, disk: Disk, lsn: int, path: Path, note: Callable[[str], None]
+    directory: Path,
+    disk: Disk,
+    lsn: int,
+    path: Path,
+    note: Callable[[str], None],
+    earlier: Reached | None = None,
 ) -> int:
     """Put the state from which the fold to an event is shortest into a new index; return its event.
 
-    That is the newest sound snapshot up to the event, else the base. Where the first segments left,
-    the base may be later than the event. The result is 0, and no index is made, if the fold begins
-    with the first event of the journal. Raises as `state_at`.
+    That is the newest sound snapshot up to the event, or the index of an `earlier` moment that is
+    nearer, else the base. Where the first segments left, the base may be later than the event. The
+    result is 0, and no index is made, if the fold begins with the first event of the journal.
+    Raises as `state_at`.
     """
     data_id, first_lsn = data_id_of(disk), first_lsn_of(disk)
-    found = restore_nearest(directory / SNAPSHOTS, disk, data_id, lsn, path, note) if lsn else 0
+    if earlier is not None and not _leads_to(earlier, disk, lsn):
+        earlier = None
+    after = earlier.lsn if earlier is not None else 0
+    snapshots = directory / SNAPSHOTS
+    found = restore_nearest(snapshots, disk, data_id, lsn, path, note, after=after) if lsn else 0
+    if not found and earlier is not None:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(earlier.path / TABLES, path / TABLES)
+        return earlier.lsn
     if found or not (directory / BASE / BASE_DESCRIPTION).exists():
         return found
     if first_lsn == FIRST_LSN:
@@ -113,6 +210,13 @@ def nearest_state(
         if base is None or base.lsn > lsn:
             return 0
     return restore(directory / BASE, data_id, path, first_lsn)
+
+
+def _leads_to(earlier: Reached, disk: Disk, lsn: int) -> bool:
+    """Whether the journal has everything between an index and an event, and the index is of it."""
+    if not 0 < earlier.lsn <= lsn or earlier.lsn < first_lsn_of(disk) - 1:
+        return False
+    return not why_not_of(disk, earlier.lsn, earlier.block_hash)
 
 
 @contextmanager

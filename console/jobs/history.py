@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -40,7 +40,8 @@ from daybook.history.selection import (
 from daybook.history.totals import MINUTE, QueueAt, growth_before, minutes_before
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of
-from daybook.recovery.moments import state_at
+from daybook.recovery.collector import free_all
+from daybook.recovery.moments import Reached, course_at
 from daybook.recovery.readonly import journal_disk
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.server.administration.admin_requests import REQUESTS
@@ -228,27 +229,48 @@ def events(
         }
 
 
+class _Moment(NamedTuple):
+    """The state after an event, the index that it reads, and how to close both."""
+
+    state: State
+    index: Reached
+    opened: ExitStack
+
+
 class _Held:
     """The states that this process has in memory: that of the last moment, and at most one more."""
 
     def __init__(self) -> None:
-        self._open: Final[dict[tuple[str, int], tuple[State, ExitStack]]] = {}
+        self._open: Final[dict[tuple[str, int], _Moment]] = {}
 
     def state(self, directory: str, lsn: int) -> State:
-        """Return the state after an event; it stays in memory until two others were asked for."""
+        """Return the state after an event; it stays in memory until two others were asked for.
+
+        A later moment begins with the index of an earlier one that is still held, so that two of
+        them cost little more than the later one, and a step costs what happened in it.
+        """
         key = directory, lsn
         if key in self._open:
             self._open[key] = self._open.pop(key)
-            return self._open[key][0]
-        while len(self._open) > 1:
-            self._open.pop(next(iter(self._open)))[1].close()
+            return self._open[key].state
+        self._drop_all_but_last()
+        held = (each.index for (of, _), each in self._open.items() if of == directory)
         path = Path(directory)
         with ExitStack() as opened:
             opened.enter_context(Pin(path))
             disk = journal_disk(path)
-            state = opened.enter_context(state_at(path, disk, lsn, note=lambda _: None))
-            self._open[key] = state, opened.pop_all()
+            found = course_at(path, disk, lsn, note=lambda _: None, earlier=next(held, None))
+            course = opened.enter_context(found)
+            state = opened.enter_context(course.state_at(lsn))
+            self._open[key] = _Moment(state, course.reached, opened.pop_all())
         return state
+
+    def _drop_all_but_last(self) -> None:
+        if len(self._open) > 1:
+            while len(self._open) > 1:
+                self._open.pop(next(iter(self._open))).opened.close()
+            # Its objects refer to each other, and the next state may need their memory.
+            free_all()
 
 
 _held: Final = _Held()

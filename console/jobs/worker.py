@@ -16,6 +16,7 @@ from typing import Any, Final
 from daybook.console.jobs import queries
 from daybook.console.jobs.history import JOBS as OF_HISTORY
 from daybook.errors import DaybookError
+from daybook.recovery import collector
 from daybook.scratch_folders import remove_for_another
 
 NO_MEMORY: Final = (
@@ -39,6 +40,8 @@ def serve(pipe: Connection, memory_bytes: int, scratch: str = "") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # The states of moments are large. The collector would look at all of a state several times.
+    collector.begin_work()
     while True:
         try:
             name, arguments = pipe.recv()
@@ -60,3 +63,6 @@ def serve(pipe: Connection, memory_bytes: int, scratch: str = "") -> None:
                 raise
             answer = {"error": NO_MEMORY}
         pipe.send(answer)
+        if answer.get("error") == NO_MEMORY:
+            # What is left of this job must not be missing to the next one.
+            collector.free_all()

@@ -148,17 +148,19 @@ def restore_nearest(
     lsn: int,
     index: Path,
     note: Callable[[str], None],
+    *,
+    after: int = 0,
 ) -> int:
     """Copy the newest sound snapshot at or before an event to the path of a new index.
 
-    It may be in the directory, or archived on the disk. Return its LSN, 0 if there is none. `note`
-    is called with a sentence about each that is damaged.
+    It may be in the directory, or archived on the disk, and must be after the event `after`. Return
+    its LSN, 0 if there is none. `note` is called with a sentence about each that is damaged.
     Raises JournalError, IndexUnwritable and OSError.
     """
     first = first_lsn_of(disk)
     local = {known.lsn: known for known in known_snapshots(directory, data_id)}
     for place in sorted({*local, *archived_lsns(disk)}, reverse=True):
-        if not first - 1 <= place <= lsn:
+        if not max(first - 1, after + 1) <= place <= lsn:
             continue
         for what, wrong in _restored(directory, disk, data_id, place, local.get(place), index):
             if not wrong:

@@ -9,10 +9,9 @@ import click
 from daybook.history.changes import changes, dropped
 from daybook.history.differences import KEYS, difference
 from daybook.history.event_finder import EventFinder
-from daybook.journal.disk import Disk
 from daybook.server.administration.overview import overview
 from daybook.texts import moment, printable
-from daybook.tools.history.past_states import found, opened
+from daybook.tools.history.past_states import found, states
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import history
 from daybook.tools.terminal.printing import show_json, show_table
@@ -28,7 +27,9 @@ def run(
         raise click.UsageError(
             f"the second moment (event {after.lsn}) is before the first (event {before.lsn})"
         )
-    told = difference(_at(path, disk, before), _at(path, disk, after))
+    both = states(path, disk, (before.lsn, after.lsn))
+    sides = zip(both, (before, after), strict=True)
+    told = difference(*(overview(state, at.lsn, at.time) for state, at in sides))
     with closing(EventFinder(disk, path)) as finder:
         told |= changes(path, finder, before.lsn, after.lsn)
         told |= dropped(path, finder, before.lsn, after.lsn)
@@ -36,11 +37,6 @@ def run(
         show_json(told)
     else:
         _show(told)
-
-
-def _at(path: Path, disk: Disk, at: Moment) -> dict[str, Any]:
-    with opened(path, disk, at.lsn) as state:
-        return overview(state, at.lsn, at.time)
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.fold import fold
 from daybook.paging.snapshots.archived_snapshots import archived_lsns
+from daybook.recovery import moments
 from daybook.recovery.moments import state_at
 from tests.support.scenario import Step, play, steps
 from tests.support.stored.archived import SEGMENT_BYTES, archived_history
@@ -33,9 +34,10 @@ FILLER = Random(1).randbytes(2 * SEGMENT_BYTES)
     cuts=st.lists(st.integers(1, 300), min_size=1, max_size=12),
     asked=st.lists(st.integers(1, 400), min_size=1, max_size=6),
     rotten=st.integers(0, 20),
+    few=st.sampled_from((0, moments.FEW_EVENTS)),
 )
 def test_the_state_at_an_archived_event_is_the_fold_up_to_it(
-    scenario: list[Step], cuts: list[int], asked: list[int], rotten: int
+    scenario: list[Step], cuts: list[int], asked: list[int], rotten: int, few: int
 ) -> None:
     world = World()
     # Something fills the first segment, and something follows it.
@@ -45,7 +47,11 @@ def test_the_state_at_an_archived_event_is_the_fold_up_to_it(
     world.turn()
     journal = world.journal
     notes: list[str] = []
-    with TemporaryDirectory() as folder, patch.object(fold, "PLAIN_MIN", 1):
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(fold, "PLAIN_MIN", 1),
+        patch.object(moments, "FEW_EVENTS", few),
+    ):
         data, archive = Path(folder) / "data", Path(folder) / "archive"
         assert archived_history(Path(folder), journal, sorted(set(cuts))) == []
         live = RealDisk(data / JOURNAL)

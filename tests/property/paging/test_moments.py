@@ -1,10 +1,11 @@
 """The state at any event, from whatever snapshot, is the fold of all events up to it."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine.state.digest import digest
@@ -16,11 +17,15 @@ from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots import snapshots
 from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
-from daybook.recovery.moments import state_at
+from daybook.recovery import moments
+from daybook.recovery.moments import Reached, course_at, state_at
 from tests.support.histories import HISTORY_ID, write_history
 from tests.support.scenario import Step, play, steps
 from tests.support.world import World
 from tests.support.world import fold as fold_events
+
+FEW = st.sampled_from((0, 0, 20, moments.FEW_EVENTS))
+"""How many events are applied to a state, not folded into an index."""
 
 
 def index_with_snapshots(data: Path, last_lsn: int, ends: set[int]) -> list[int]:
@@ -42,16 +47,21 @@ def index_with_snapshots(data: Path, last_lsn: int, ends: set[int]) -> list[int]
     scenario=steps,
     cuts=st.lists(st.integers(1, 300), max_size=12),
     asked=st.lists(st.integers(1, 400), min_size=1, max_size=6),
+    few=FEW,
 )
 def test_the_state_at_an_event_is_the_fold_up_to_it(
-    scenario: list[Step], cuts: list[int], asked: list[int]
+    scenario: list[Step], cuts: list[int], asked: list[int], few: int
 ) -> None:
     world = World()
     play(world, scenario)
     world.turn()
     journal = world.journal
     wrong: list[str] = []
-    with TemporaryDirectory() as folder, patch.object(fold, "PLAIN_MIN", 1):
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(fold, "PLAIN_MIN", 1),
+        patch.object(moments, "FEW_EVENTS", few),
+    ):
         data = write_history(Path(folder), journal, cuts=cuts)
         known = index_with_snapshots(data, len(journal), set(cuts))
         assert known
@@ -69,4 +79,42 @@ def test_the_state_at_an_event_is_the_fold_up_to_it(
                 for queue in expected.queues.values():
                     shown = [each.message.id for each in state.queues[queue.id].standing()]
                     assert shown == [each.message.id for each in queue.standing()]
+    assert not wrong
+
+
+@settings(max_examples=30)
+@given(
+    scenario=steps,
+    cuts=st.lists(st.integers(1, 300), max_size=12),
+    asked=st.lists(st.integers(1, 400), min_size=2, max_size=6),
+    few=FEW,
+)
+def test_a_moment_that_begins_with_an_earlier_one_is_the_fold_up_to_it(
+    scenario: list[Step], cuts: list[int], asked: list[int], few: int
+) -> None:
+    world = World()
+    play(world, scenario)
+    world.turn()
+    journal = world.journal
+    wrong: list[str] = []
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(fold, "PLAIN_MIN", 1),
+        patch.object(moments, "FEW_EVENTS", few),
+        ExitStack() as kept,
+    ):
+        data = write_history(Path(folder), journal, cuts=cuts)
+        known = index_with_snapshots(data, len(journal), set(cuts[:2]))
+        disk = RealDisk(data / JOURNAL)
+        earlier: Reached | None = None
+        for lsn in [min(each, len(journal)) for each in asked]:
+            found = course_at(data, disk, lsn, note=wrong.append, earlier=earlier)
+            course = kept.enter_context(found)
+            places = [0, *known, earlier.lsn if earlier is not None else 0]
+            assert course.index.lsn == max(each for each in places if each <= lsn)
+            with course.state_at(lsn) as state:
+                expected = fold_events(journal[:lsn])
+                assert digest(state) == digest(expected)
+                assert sorted(check(state)) == sorted(check(expected))
+            earlier = course.reached
     assert not wrong

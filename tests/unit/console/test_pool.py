@@ -21,6 +21,7 @@ from daybook.console.jobs.job_process import JobProcess
 from daybook.console.jobs.long_jobs import JobState, LongJob, LongJobs
 from daybook.console.jobs.pool import Pool
 from daybook.history.reports.report import VERIFY
+from daybook.recovery import collector
 from tests.support.histories import some_history, write_history
 
 
@@ -352,3 +353,43 @@ def test_a_job_that_needs_too_much_is_an_error_in_words(job: str, text: str) -> 
         [sys.executable, "-P", "-c", HOG, job], capture_output=True, check=False, text=True
     )
     assert done.stdout == f"{ {'error': text} } {{'result': 7}}\n", done.stderr
+
+
+LEFT = """
+import gc, multiprocessing, os, weakref
+from daybook.console.jobs import worker
+
+ours, theirs = multiprocessing.Pipe()
+rings = []
+
+class Ring:
+    def __init__(self):
+        self.ring = self
+
+def leave():
+    ring = Ring()
+    rings.append(weakref.ref(ring))
+    # It is old now: only a look at everything frees it.
+    gc.collect()
+    raise MemoryError
+
+def left():
+    return rings[0]() is not None, gc.get_freeze_count() > 1000, gc.get_threshold()[0]
+
+def tell():
+    print(ours.recv(), ours.recv(), flush=True)
+    os._exit(0)
+
+worker.JOBS |= {each.__name__: each for each in (leave, left, tell)}
+for name in ("leave", "left", "tell"):
+    ours.send((name, {}))
+worker.serve(theirs, 2 << 30)
+"""
+
+
+def test_a_worker_collects_rarely_and_all_when_memory_was_short() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", LEFT], capture_output=True, check=False, text=True
+    )
+    wanted = False, True, collector.YOUNG
+    assert done.stdout == f"{ {'error': worker.NO_MEMORY} } { {'result': wanted} }\n", done.stderr
