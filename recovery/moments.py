@@ -154,7 +154,8 @@ class Course:
         """Return the blocks between the index and an event, None if these are not few events."""
         if not self._few:
             return None
-        found, after = [], self.index.lsn
+        found: list[Block] = []
+        after = self.index.lsn
         events = size = 0
         for block in read_blocks(self._disk, LAYOUT, from_lsn=after + 1, to_lsn=lsn):
             if not block.count or block.last_lsn <= after:

@@ -233,7 +233,7 @@ class _Moment(NamedTuple):
     """The state after an event, the index that it reads, and how to close both."""
 
     state: State
-    index: Reached
+    reached: Reached
     opened: ExitStack
 
 
@@ -254,7 +254,7 @@ class _Held:
             self._open[key] = self._open.pop(key)
             return self._open[key].state
         self._drop_all_but_last()
-        held = (each.index for (of, _), each in self._open.items() if of == directory)
+        held = (each.reached for (of, _), each in self._open.items() if of == directory)
         path = Path(directory)
         with ExitStack() as opened:
             opened.enter_context(Pin(path))

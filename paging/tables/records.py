@@ -262,7 +262,7 @@ def definition_of(
     return kind(**(dict(zip(own.names, values, strict=True)) | later))
 
 
-def _later(kind: type[Detail], more: dict[str, Any]) -> Mapping[str, Any]:
+def _later(kind: type[Detail], more: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes in `more` of a record that a definition has.
 
     Raises msgspec.ValidationError.
@@ -276,11 +276,11 @@ def _later(kind: type[Detail], more: dict[str, Any]) -> Mapping[str, Any]:
 
 # Many queues have the same ones. A number is not taken for the truth value that equals it.
 @lru_cache(maxsize=ATTRIBUTES_KEPT, typed=True)
-def _later_of(kind: type[Detail], names: tuple[str, ...], *values: Any) -> Mapping[str, Any]:
+def _later_of(kind: type[Detail], names: tuple[str, ...], *values: Any) -> dict[str, Any]:
     return _converted(kind, dict(zip(names, values, strict=True)))
 
 
-def _converted(kind: type[Detail], more: dict[str, Any]) -> Mapping[str, Any]:
+def _converted(kind: type[Detail], more: dict[str, Any]) -> dict[str, Any]:
     found = msgspec.convert(more, kind)
     return {name: getattr(found, name) for name in kind.__struct_fields__ if name in more}
 

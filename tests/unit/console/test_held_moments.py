@@ -10,7 +10,7 @@ import pytest
 from daybook.console.jobs import history
 from daybook.engine.state.digest import digest
 from daybook.recovery import moments
-from daybook.recovery.moments import Course
+from daybook.recovery.moments import Course, course_at
 from tests.support.histories import some_history, write_history
 from tests.support.world import fold
 
@@ -30,11 +30,10 @@ def begins(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     @contextmanager
     def watched(*arguments: Any, **options: Any) -> Iterator[Course]:
-        with plain(*arguments, **options) as course:
+        with course_at(*arguments, **options) as course:
             found.append(course.index.lsn)
             yield course
 
-    plain = history.course_at
     monkeypatch.setattr(moments, "FEW_EVENTS", 0)
     monkeypatch.setattr(history, "course_at", watched)
     held = history._Held()
@@ -79,7 +78,7 @@ def test_few_events_need_no_fold_of_an_index(
     monkeypatch.setattr(moments, "FEW_EVENTS", 30)
     for lsn in (121, 130, 131):
         assert held_digest(data, lsn) == digest(fold(EVENTS[:lsn]))
-    assert [each.index.lsn for each in history._held._open.values()] == [100, 130]
+    assert [each.reached.lsn for each in history._held._open.values()] == [100, 130]
     monkeypatch.setattr(moments, "FEW_BYTES", 0)
     assert held_digest(data, 141) == digest(fold(EVENTS[:141]))
     assert begins == [0, 100, 100, 100, 130]
