@@ -27,9 +27,9 @@ def run(
         raise click.UsageError(
             f"the second moment (event {after.lsn}) is before the first (event {before.lsn})"
         )
-    both = states(path, disk, (before.lsn, after.lsn))
-    sides = zip(both, (before, after), strict=True)
-    told = difference(*(overview(state, at.lsn, at.time) for state, at in sides))
+    with closing(states(path, disk, (before.lsn, after.lsn))) as both:
+        sides = zip(both, (before, after), strict=True)
+        told = difference(*(overview(state, at.lsn, at.time) for state, at in sides))
     with closing(EventFinder(disk, path)) as finder:
         told |= changes(path, finder, before.lsn, after.lsn)
         told |= dropped(path, finder, before.lsn, after.lsn)

@@ -80,3 +80,11 @@ def test_a_process_that_works_looks_rarely_at_what_it_makes_and_never_at_what_it
     collector.begin_work()
     assert gc.get_freeze_count() > 1000
     assert gc.get_threshold() == (collector.YOUNG, *collector.WORKING_ROUNDS)
+
+
+@pytest.mark.usefixtures("collecting")
+def test_the_collector_looks_as_before_where_a_state_cannot_be_built() -> None:
+    gc.set_threshold(700, 10, 10)
+    with pytest.raises(MemoryError), collected_rarely():
+        raise MemoryError
+    assert gc.get_threshold() == (700, 10, 10)

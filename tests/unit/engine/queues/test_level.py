@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from daybook.engine.messages.message import Message
 from daybook.engine.queues import level as levels
 from daybook.engine.queues.entry import GONE, IN_FLIGHT, READY, Entry
-from daybook.engine.queues.level import COMPACT_PART, COMPACT_TOMBSTONES_MIN, Level
+from daybook.engine.queues.level import COMPACT_PART, COMPACT_TOMBSTONES_MIN, NONE_BACK, Level
 from tests.support.compiled import replaces_parts
 
 
@@ -123,6 +123,11 @@ class Levels(RuleBasedStateMachine):
         assert self.level.linked_count == len(self.resident) + self.level.tombstones
         most = max(COMPACT_TOMBSTONES_MIN, len(self.resident))
         assert self.level.tombstones <= most + len(self.stored)
+
+    @invariant()
+    def empty_second_line(self) -> None:
+        """All levels share it."""
+        assert not NONE_BACK
 
 
 TestLevels = Levels.TestCase
