@@ -481,7 +481,10 @@ class ControlServer:
                     return refusal
             return await self._decide(asker.command(command))
 
-        return await self._retries.begin(command, request.rate, asker.by, part)
+        of = None if command.filter else queue.message_count - queue.in_flight_count
+        if of is not None and command.total:
+            of = min(of, command.total)
+        return await self._retries.begin(command, request.rate, asker.by, part, of)
 
     def _decide(self, command: Command) -> "asyncio.Future[Answer | Refusal]":
         """Decide a command at once; the future gets the answer when it may be sent."""

@@ -133,7 +133,15 @@ class MessagePeek(OnQueue, Reading, frozen=True, tag="peek"):
 
 def _readable(row: Answer) -> Answer:
     times = {key: moment(row[key] * 1000)[:19] if row[key] else "" for key in ("begun", "ended")}
-    return row | times
+    return row | times | {"acted": _acted(row)}
+
+
+def _acted(row: Answer) -> int | str:
+    """Return how many messages a retry has sent, of how many, in words where a number alone would
+    be wrong or says less."""
+    least = "at least " if row["at_least"] else ""
+    of = f" of {row['of']:,}" if row["of"] is not None else ""
+    return f"{least}{row['acted']:,}{of}" if least or of else row["acted"]
 
 
 class RetriesList(Reading, frozen=True, tag="retries"):
@@ -141,6 +149,8 @@ class RetriesList(Reading, frozen=True, tag="retries"):
 
     A retry ends with the broker. One that this cut off is listed until another retry of its queue
     begins: the messages that it did not reach are still in the queue, which `in_queue` counts.
+    After a crash it had sent at least so many (`at_least`), because this is noted once a second. A
+    retry without a filter says of how many messages (`of`): those in the queue at its beginning.
     """
 
     needs_broker = True

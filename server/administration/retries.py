@@ -43,8 +43,10 @@ CUT_OFF: Final = "cut off"
 WHY_CUT_OFF: Final = (
     "the broker ended before; the rest is in the queue, and `daybook queue retry` continues"
 )
-NOTE_SECONDS: Final = 5.0
-"""How often it is noted how far retries are, for the broker that starts after a crash."""
+NOTE_SECONDS: Final = 1.0
+"""How often it is noted how far retries are, for the broker that starts after a crash. That one can
+only say how many messages were sent at least: counting them exactly would mean reading the whole
+journal since the beginning of the retry."""
 
 Part: TypeAlias = Callable[[], Awaitable[Answer | Refusal]]
 """Carries out the next part of a retry."""
@@ -66,7 +68,8 @@ def rate_in(text: str) -> float | Refusal:
 
 class Retry(msgspec.Struct):
     """A retry; `begun` and `ended` are in milliseconds since 1970, `first` is what becomes of its
-    first part."""
+    first part. `of` is how many messages there were at its beginning, None if that was not counted,
+    and `durable` how many it had sent when its last part was durable."""
 
     queue: str
     filter: str
@@ -75,6 +78,8 @@ class Retry(msgspec.Struct):
     begun: int
     command: ActOnMessages
     first: "asyncio.Future[Answer | Refusal]"
+    of: int | None = None
+    durable: int = 0
     state: str = RUNNING
     ended: int | None = None
     why: str = ""
@@ -86,6 +91,8 @@ class Retry(msgspec.Struct):
             "state": self.state,
             "rate": self.rate,
             "acted": self.command.acted,
+            "at_least": False,
+            "of": self.of,
             "passed_over": self.command.passed_over,
             "begun": self.begun,
             "ended": self.ended,
@@ -122,24 +129,28 @@ class Retries:
         before = [_cut_off(each) for each in self._before.values()]
         return [*running, *before, *(retry.row() for retry in reversed(self._ended.values()))]
 
-    def _note(self) -> None:
-        """Note which retries run, and which are cut off, for the broker that starts after this
-        one."""
+    def _note(self, *, at_end: bool = False) -> None:
+        """Note which retries run, and which are cut off, for the broker that starts after this one.
+
+        After a crash only what was durable was sent for certain; at the end of the broker all that
+        was decided becomes durable, and nothing follows.
+        """
         self._noted = time.monotonic()
         running = [
             UnfinishedRetry(
                 retry.queue, retry.filter, retry.rate, retry.by, retry.begun,
-                retry.command.acted, retry.command.passed_over,
+                retry.command.acted if at_end else retry.durable, retry.command.passed_over,
+                retry.of, not at_end,
             )
             for retry, _ in self._tasks.values()
         ]  # fmt: skip
         self._file.write([*running, *self._before.values()])
 
     async def begin(
-        self, command: ActOnMessages, rate: str, by: str, part: Part
+        self, command: ActOnMessages, rate: str, by: str, part: Part, of: int | None = None
     ) -> Answer | Refusal:
-        """Begin to retry the messages of a command; `part` carries out the next part of it. A
-        refusal of the first part is the answer."""
+        """Begin to retry the messages of a command; `part` carries out the next part of it, and
+        `of` is how many there are, if that is known. A refusal of the first part is the answer."""
         per_second = rate_in(rate)
         if isinstance(per_second, Refusal):
             return per_second
@@ -154,7 +165,7 @@ class Retries:
             return Refusal(Code.LIMIT, f"{RUNNING_MAX} retries run already; stop one, or wait")
         loop = asyncio.get_running_loop()
         retry = Retry(
-            command.queue, command.filter, rate, by, _now(), command, loop.create_future()
+            command.queue, command.filter, rate, by, _now(), command, loop.create_future(), of
         )
         task = loop.create_task(self._run(retry, per_second, part))
         self._tasks[command.queue] = retry, task
@@ -184,7 +195,7 @@ class Retries:
         tasks = [task for _, task in self._tasks.values()]
         for task in tasks:
             task.cancel()
-        self._note()
+        self._note(at_end=True)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._file.close()
 
@@ -197,6 +208,7 @@ class Retries:
         while retry.state == RUNNING:
             before = command.acted
             told = await part()
+            retry.durable = command.acted
             if time.monotonic() - self._noted > NOTE_SECONDS:
                 self._note()
             if not retry.first.done():

@@ -23,7 +23,8 @@ log = logs.logger("retries")
 
 class UnfinishedRetry(msgspec.Struct, frozen=True):
     """A retry that runs, or ran when its broker ended: `acted` is how many messages it had sent
-    when this was written."""
+    when this was written, `at_least` whether more may have followed, and `of` how many there were
+    at its beginning, None if that was not counted."""
 
     queue: str
     filter: str
@@ -32,6 +33,8 @@ class UnfinishedRetry(msgspec.Struct, frozen=True):
     begun: int
     acted: int = 0
     passed_over: int = 0
+    of: int | None = None
+    at_least: bool = True
 
 
 class UnfinishedRetries:

@@ -200,6 +200,8 @@ def test_a_retry_that_a_crash_cut_off_is_named_and_continues(
     assert "the broker ended before; the rest is in the queue" in shown.words
     [row] = json.loads(daybook(broker, "queue", "retries", "--json"))
     assert (row["state"], row["acted"], row["in_queue"]) == ("cut off", 1, 2)
+    assert (row["at_least"], row["of"]) == (True, None)
+    assert "at least 1" in shown.words
     link = unescape(re.findall(r'href="([^"]*do/queue/retry[^"]*)"', shown.text)[0])
     asked = browser.submit(browser.get(link))
     assert "2 messages of queue DLQ match now" in asked.words

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from daybook.engine.commands import ActOnMessages
 from daybook.engine.refusals import Code, Refusal
 from daybook.server.administration import retries
+from daybook.server.administration.message_requests import RetriesList
 from daybook.server.administration.request_rows import Answer
 from daybook.server.administration.retries import Retries, rate_in
 
@@ -151,7 +153,7 @@ def test_one_that_its_broker_did_not_end_is_named_by_the_next(tmp_path: Path) ->
         made = Retries(file)
         queues = [Queue(100), Queue(1, "short"), Queue(100, "stopped")]
         for each in queues:
-            await made.begin(each.command, "1/s", "ada", each.part)
+            await made.begin(each.command, "1/s", "ada", each.part, each.left)
         await over(made, "short")
         made.stop("stopped", "ada")
         await made.close()
@@ -160,6 +162,7 @@ def test_one_that_its_broker_did_not_end_is_named_by_the_next(tmp_path: Path) ->
         made = Retries(file)
         [row] = made.rows()
         assert (row["queue"], row["state"], row["acted"]) == ("DLQ", retries.CUT_OFF, 1)
+        assert (row["of"], row["at_least"]) == (100, False), "its broker ended, and noted all"
         assert (row["rate"], row["by"], row["ended"]) == ("1/s", "ada", None)
         assert "`daybook queue retry` continues" in row["why"]
         refused = Queue(5)
@@ -189,16 +192,65 @@ def test_how_far_one_is_is_noted_for_a_crash(
     async def scenario() -> None:
         made = Retries(tmp_path / "retries.json")
         queue = Queue(10_000)
-        await made.begin(queue.command, "1000/s", "ada", queue.part)
+        await made.begin(queue.command, "1000/s", "ada", queue.part, queue.left)
         for _ in range(500):
             await asyncio.sleep(0.01)
-            if any(each["acted"] > 200 for each in Retries(tmp_path / "retries.json").rows()):
+            noted = Retries(tmp_path / "retries.json").rows()
+            if any(each["acted"] > 200 for each in noted):
                 break
         else:
             raise AssertionError(made.rows())
+        assert [(each["at_least"], each["of"]) for each in noted] == [(True, 10_000)]
+        assert [each["at_least"] for each in made.rows()] == [False]
         await made.close()
 
     asyncio.run(scenario())
+
+
+def test_only_what_is_durable_is_noted_for_a_crash(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        made = Retries(tmp_path / "retries.json")
+        queue, other = Queue(100), Queue(1, "other")
+        is_durable = asyncio.Event()
+        is_durable.set()
+
+        async def part() -> Answer | Refusal:
+            told = await queue.part()
+            await is_durable.wait()
+            return told
+
+        await made.begin(queue.command, "100/s", "ada", part)
+        is_durable.clear()
+        while queue.command.acted < 20:
+            await asyncio.sleep(0.01)
+        await made.begin(other.command, "1/s", "ada", other.part)
+        await over(made, "other")
+        for _ in range(100):
+            noted = Retries(tmp_path / "retries.json").rows()
+            if [each["queue"] for each in noted] == ["DLQ"]:
+                break
+            await asyncio.sleep(0.01)
+        assert [(each["acted"], each["at_least"]) for each in noted] == [(10, True)]
+        await made.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("acted", "of", "at_least", "shown"),
+    [
+        (12, None, False, 12),
+        (12, 1500, False, "12 of 1,500"),
+        (1, 56, True, "at least 1 of 56"),
+        (1, None, True, "at least 1"),
+    ],
+)
+def test_people_read_how_far_it_is(acted: int, of: int | None, at_least: bool, shown: Any) -> None:
+    [way] = RetriesList.ways
+    assert way.table is not None
+    assert way.table.shape is not None
+    row = {"acted": acted, "of": of, "at_least": at_least, "begun": 1, "ended": None}
+    assert way.table.shape(row)["acted"] == shown
 
 
 @pytest.mark.parametrize("content", [b"", b"[{]", b"\xff", b'[{"queue": 1}]', b"{}"])
