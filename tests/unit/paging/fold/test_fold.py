@@ -86,7 +86,7 @@ def test_what_is_idle_leaves_memory(tmp_path: Path, idle_max: int) -> None:
         assert len(fold.state.addresses) == len(kept)
         assert fold.state.queue_by_name.keys() == kept
         again = Fold(tables, txn)
-        # What is only ready there is read when it is named.
+        # A queue that is only ready there is read when it is named.
         assert {queue.name for queue in again.state.queues.values()} == busy - {"full"}
         assert digest_of_tables(tables, txn, again.state, again.levels.sums) == digest(world.state)
 
