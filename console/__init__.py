@@ -8,6 +8,8 @@ Modules:
 - `app`: The application: its routes, what holds for all of them, and what lives as long as it does.
 - `brokers`: The brokers that a console shows: requests of administration, sent with the rights of a
   user.
+- `charts`: The chart of an answer to a query: which column is the axis, which ones are drawn, and
+  why there is none.
 - `connections`: The connections of browsers: accepts them, and bounds their number and their time.
 - `console`: Everything that lives as long as a console does: brokers, sessions, samples, and
   workers.

@@ -10,20 +10,17 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
+from daybook.console.charts import CHARTS, Chart, charted
 from daybook.console.console_config import AskerError
 from daybook.console.rendering import query
 from daybook.console.visits import BAD_REQUEST, NEWEST, Page, Refused, Visit, checked_form
-from daybook.pipeline.sql.errors import place_of
-from daybook.pipeline.sql.saved import NO_CHART, SAVED
+from daybook.pipeline.sql.errors import heading_of, place_of
+from daybook.pipeline.sql.saved import SAVED
 from daybook.texts import printable
 
 ROWS: Final = 1_000
 SHARED_CHARS_MAX: Final = 2_000
 """The longest query in a URL."""
-CHARTS: Final = ("", "lines", "bars", NO_CHART)
-CHARTED_MIN: Final = 2
-"""The fewest rows of a chart."""
-SERIES_MAX: Final = 6
 LIMIT: Final = re.compile(
     r"\blimit\s+([0-9]{1,9})(?:\s+offset\s+[0-9]+)?[\s;]*\Z", re.IGNORECASE | re.ASCII
 )
@@ -77,28 +74,14 @@ async def _shown(visit: Visit, sql: str, chart: str) -> Response:
             answer = await visit.history("answer", holds=HOLDS, sql=sql, most=ROWS)
         except AskerError as error:
             wrong, place = str(error), place_of(str(error))
-    charted, uncharted = _charted(answer, chart) if answer else ("", "")
     return visit.page(
         "sql.html", title="SQL", code=BAD_REQUEST if wrong else 200, sql=sql, answer=answer,
-        is_of_moment=False, wrong=wrong, place=place, chart=chart,
-        charted=charted, uncharted=uncharted, limit=_limit_reached(answer, sql) if answer else 0,
-        saved=await _saved(visit), tables=await _tables(visit), series_max=SERIES_MAX,
+        is_of_moment=False, wrong=wrong, place=place, wrong_heading=heading_of(wrong), chart=chart,
+        drawn=charted(answer, chart) if answer else Chart(),
+        limit=_limit_reached(answer, sql) if answer else 0,
+        saved=await _saved(visit), tables=await _tables(visit),
         is_short=len(sql) <= SHARED_CHARS_MAX, command=_command(visit, sql) if answer else "",
     )  # fmt: skip
-
-
-def _charted(answer: dict[str, Any], chart: str) -> tuple[str, str]:
-    """Return how an answer is charted, "" if it is not, and why a chart that was not declined is
-    missing: it needs a first column, and numbers for it."""
-    kinds = [each["kind"] for each in answer["columns"]]
-    if chart == NO_CHART or not answer["rows"]:
-        return "", ""
-    places = [row[0] for row in answer["rows"] if row[0] is not None or kinds[0] == "text"]
-    if len(places) < CHARTED_MIN or "number" not in kinds[1:]:
-        return "", "a chart needs two rows, and a column of numbers behind the first one"
-    if not chart and len(kinds) > SERIES_MAX + 1:
-        return "", f"more than {SERIES_MAX} columns behind the first one; choose lines or bars"
-    return chart or ("bars" if kinds[0] == "text" else "lines"), ""
 
 
 def _limit_reached(answer: dict[str, Any], sql: str) -> int:

@@ -1,39 +1,11 @@
-// The chart of an answer to a query: drawn from the table on the page, which has the same numbers.
+// The chart of an answer to a query: the console says what is drawn, from the rows of its table.
 "use strict";
 
-const DASHES = [[], [], [], [6, 4], [6, 4], [6, 4]];
+const DASHES = [[], [6, 4], [2, 3]];
 const LABEL_CHARS = 14;
-
-function numberOf(cell) {
-  return cell.hasAttribute("data-null") ? null : Number(cell.textContent);
-}
-
-// Seconds since 1970; a time without a zone is UTC, as all times of the console.
-function secondsIn(cell) {
-  const text = cell.textContent.trim();
-  const zoned = /(Z|[+-]\d\d:?\d\d)$/.test(text) || !text.includes("T");
-  return Date.parse(zoned ? text : `${text}Z`) / 1000;
-}
-
-function answerOf(table, most) {
-  const kinds = [...table.tHead.rows[0].cells].map((cell) => cell.dataset.kind);
-  const names = [...table.tHead.rows[0].cells].map((cell) => cell.firstChild.textContent);
-  const series = kinds.map((kind, index) => index).filter((index) => index > 0 && kinds[index] === "number").slice(0, most);
-  const read = kinds[0] === "time" ? secondsIn : numberOf;
-  let rows = [...table.tBodies[0].rows].map((row) => row.cells);
-  if (kinds[0] !== "text") {
-    rows = rows.filter((cells) => Number.isFinite(read(cells[0])) && !cells[0].hasAttribute("data-null"));
-    rows.sort((one, other) => read(one[0]) - read(other[0]));
-  }
-  return {
-    kind: kinds[0], names: series.map((index) => names[index]),
-    labels: rows.map((cells) => cells[0].textContent),
-    columns: [
-      rows.map((cells, index) => (kinds[0] === "text" ? index : read(cells[0]))),
-      ...series.map((index) => rows.map((cells) => numberOf(cells[index]))),
-    ],
-  };
-}
+const LABELS_ALL = 20;
+const CHAR_WIDTH = 7;
+const TURN = 45;
 
 function shortened(text) {
   return text.length > LABEL_CHARS ? `${text.slice(0, LABEL_CHARS - 1)}…` : text;
@@ -46,13 +18,29 @@ function moment(time, times) {
   return times.at(-1) - times[0] < 86400 ? clock(time, times) : text.slice(5, 16).replace("T", " ");
 }
 
-// Bars of several columns stand in each other, the first one widest.
+// Each of a few labels is shown, turned where they have no room beside each other.
+function allLabels(axis, groups, width) {
+  const longest = Math.max(...groups.map((each) => shortened(each).length)) * CHAR_WIDTH;
+  axis.splits = () => groups.map((each, index) => index);
+  if (longest < (width - 2 * CHAR_WIDTH * LABEL_CHARS) / groups.length) return;
+  axis.rotate = TURN;
+  axis.size = 30 + longest * Math.SQRT1_2;
+}
+
+// Bars of several values stand beside each other. Bars of several columns stand in each other, the first one widest.
+function barsOf(answer, index) {
+  const size = answer.isDivided ? 0.9 : 0.8 * (1 - index / (answer.names.length + 1));
+  const lighter = ["", "90", "40"][Math.floor(index / COLOURS.length)];
+  return { fill: colour(COLOURS[index % COLOURS.length]) + lighter, paths: uPlot.paths.bars({ size: [size, 80] }) };
+}
+
 function answerOptions(answer, isBars, width) {
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--border") }, ticks: { stroke: colour("--border") } };
   const below = { ...axis };
   if (answer.kind === "text") {
-    below.values = (plot, splits) => splits.map((each) => (Number.isInteger(each) ? shortened(answer.labels[each] ?? "") : ""));
+    below.values = (plot, splits) => splits.map((each) => (Number.isInteger(each) ? shortened(answer.groups[each] ?? "") : ""));
     below.space = 90;
+    if (answer.groups.length <= LABELS_ALL) allLabels(below, answer.groups, width);
   }
   if (answer.kind === "time") {
     below.values = (plot, times) => times.map((time) => moment(time, times));
@@ -70,9 +58,11 @@ function answerOptions(answer, isBars, width) {
     series: [
       { value: (plot, value, index, at) => (at === null || value === null ? "" : answer.labels[at]) },
       ...answer.names.map((label, index) => ({
-        label, stroke: colour(COLOURS[index % COLOURS.length]), dash: DASHES[index], width: 2,
-        ...(isBars ? { fill: colour(COLOURS[index % COLOURS.length]), paths: uPlot.paths.bars({ size: [0.8 * (1 - index / (answer.names.length + 1)), 80] }) } : {}),
-        points: { show: !isBars && answer.columns[0].length < 60 },
+        label, stroke: colour(COLOURS[index % COLOURS.length]), width: 2,
+        dash: DASHES[Math.floor(index / COLOURS.length)],
+        ...(isBars ? barsOf(answer, index) : {}),
+        // A value without neighbours would not be seen in a line.
+        points: { show: !isBars && (answer.isDivided || answer.columns[0].length < 60) },
       })),
     ],
   };
@@ -81,8 +71,7 @@ function answerOptions(answer, isBars, width) {
 function drawAnswer() {
   const box = document.querySelector("[data-chart]");
   if (!box) return;
-  const answer = answerOf(document.getElementById(box.dataset.of), Number(box.dataset.most));
-  if (answer.columns[0].length < 2) return;
+  const answer = JSON.parse(box.dataset.plot);
   box.closest("figure").hidden = false;
   const options = answerOptions(answer, box.dataset.chart === "bars", box.clientWidth);
   const plot = new uPlot(options, answer.columns, box);

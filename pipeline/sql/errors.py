@@ -10,6 +10,7 @@ _SHOWN_PLACE: Final = re.compile(r"^line (\d+): (.*)\n( *)\^", re.MULTILINE)
 _CLOSED_OFF: Final = "file system operations are disabled by configuration"
 _CANDIDATES: Final = re.compile(r"\n\tCandidate functions:\n(?:\t.*\n?)*")
 _CUT: Final = "..."
+_UNREAD: Final = "Parser Error"
 
 
 class SqlError(DaybookError):
@@ -47,3 +48,9 @@ def place_of(text: str) -> tuple[int, int] | None:
         return None
     is_cut = found[2].startswith(_CUT)
     return int(found[1]), 0 if is_cut else len(found[3]) - len(f"line {found[1]}: ") + 1
+
+
+def heading_of(text: str) -> str:
+    """Return what is to be said above the error of a query."""
+    is_unread = text.startswith(_UNREAD)
+    return "this is not SQL that can be read" if is_unread else "the query has no answer"

@@ -90,6 +90,8 @@ class Catalog:
         if len(statements) > 1:
             raise SqlError("there are several queries; run one at a time")
         kind = statements[0].type.name
+        if kind == _PIVOT:
+            raise SqlError(_NO_PIVOT)
         if kind != "SELECT":
             raise SqlError(
                 f"{kind} is not possible: history can be read, not changed; SELECT, WITH, FROM, "
@@ -142,6 +144,12 @@ class Catalog:
         self.close()
 
 
+_PIVOT: Final = "MULTI"
+"""What DuckDB makes of a PIVOT that has to find its columns first: several statements."""
+_NO_PIVOT: Final = (
+    "PIVOT needs to know its columns here; name them: PIVOT events ON queue IN ('orders', 'bills')"
+    " USING count(*), or write sums: count(*) FILTER (WHERE queue = 'orders')"
+)
 _OPTIONS: Final = {
     "COPY": "; --format and --output write the result to a file",
     "EXPORT": "; --format and --output write the result to a file",
@@ -150,7 +158,6 @@ _OPTIONS: Final = {
 """Options of the command line instead of some statements."""
 _INSTEAD: Final = {
     "CREATE": "; name parts of a query with WITH name AS (SELECT ...)",
-    "MULTI": "; write a PIVOT as sums: count(*) FILTER (WHERE kind = 'Routed')",
 }
 """Alternatives to some statements."""
 

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 BEFORE: Final = timedelta(minutes=61)
 """How much earlier a cause may be than what is asked about: an hour, and a bit."""
+DAY: Final = timedelta(hours=23)
+"""How much earlier a day begins than its last hour."""
 
 
 NO_CHART: Final = "none"
@@ -21,9 +23,11 @@ class Saved(NamedTuple):
     def sql(self, since: datetime, until: datetime, only: str = "") -> str:
         """Return the query about a span of time; `until` is not in it. Moments are whole minutes
         in UTC. `only` is one more condition on the messages that a query joins."""
+        last = (until - timedelta(minutes=1)).replace(minute=0)
         return self.template.format(
-            before=_minute(since - BEFORE), since=_minute(since), until=_minute(until), only=only
-        ).strip()
+            before=_minute(since - BEFORE), since=_minute(since), until=_minute(until), only=only,
+            day=_minute(last - DAY),
+        ).strip()  # fmt: skip
 
 
 def _minute(moment: datetime) -> str:
@@ -40,6 +44,15 @@ SELECT date_trunc('minute', time) AS minute, count(*) FILTER (WHERE kind = 'Rout
 FROM events WHERE kind IN ('Routed', 'Delivered', 'Acknowledged')
       AND time >= '{since}' AND time < '{until}'
 GROUP BY ALL ORDER BY minute
+""",
+    ),
+    Saved(
+        "How many messages came for each queue and hour of a day?",
+        """
+SELECT date_trunc('hour', time) AS hour, queue, count(*) AS messages
+FROM (SELECT time, unnest(queues) AS queue FROM events WHERE kind = 'Routed'
+      AND time >= '{day}' AND time < '{until}')
+GROUP BY ALL ORDER BY hour, queue
 """,
     ),
     Saved(

@@ -273,6 +273,16 @@ def test_charts_have_room_for_their_labels_and_lines(page: Page) -> None:
     texts = dict(shown.evaluate("window.texts"))
     assert texts["4M"] >= 0
     assert all(left >= 0 for left in texts.values()), f"labels are cut: {texts}"
+    page.go("/b/data/sql?q=SELECT+'a.long.one'||range+AS+queue,+range+AS+n+FROM+range(20)")
+    shown.wait_for_selector("[data-chart=bars] canvas")
+    texts = dict(shown.evaluate("window.texts"))
+    assert {f"a.long.one{number}" for number in range(20)} <= set(texts)
+    page.go(
+        "/b/data/sql?q=SELECT+range//15+AS+hour,+'q'||range%2515+AS+queue,+range+AS+n"
+        "+FROM+range(30)&chart=bars"
+    )
+    shown.wait_for_selector("[data-chart=bars] canvas")
+    assert shown.locator(".u-legend .u-label").all_inner_texts()[-1] == "others"
     assert not page.complaints
 
 

@@ -136,7 +136,9 @@ def test_long_queries_are_answered_without_a_url(visit: Visit) -> None:
         ("COPY events TO '/tmp/x'", "", "history can be read, not changed"),
         ("SELECT 1; SELECT 2", "", "run one at a time"),
         ("SELECT CAST(kind AS INT) FROM events", "Line 1, character 8", "Could not convert"),
-        ("SELECT '\x00", "", "the query has no answer"),
+        ("SELECT '\x00", "", "this is not SQL that can be read"),
+        ("SELEC 1", "Line 1, character 1", "this is not SQL that can be read"),
+        ("PIVOT events ON kind USING count(*)", "", "PIVOT events ON queue IN ('orders',"),
     ],
 )
 def test_a_mistake_is_shown_with_its_place(
@@ -237,6 +239,26 @@ def test_a_chart_is_offered_where_there_is_one(visit: Visit) -> None:
     assert "choose lines or bars" in browser.get("/b/data/sql", q=wide).words
     assert chart(wide, chart="lines") == "lines"
     assert "No chart" not in browser.get("/b/data/sql", q=kinds).words
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_text_behind_the_first_column_makes_a_series_of_each_value(visit: Visit) -> None:
+    browser = visit("ada")
+    rows = "SELECT TIMESTAMP '2026-11-30' + INTERVAL 1 HOUR * (n % 2) AS hour, 'q' || n AS queue, n"
+    shown = browser.get("/b/data/sql", q=f"{rows} FROM range(4) t(n)")
+    plot = re.search(r'data-chart="lines" data-plot="([^"]*)"', shown.text)
+    assert plot, shown.words
+    assert json.loads(unescape(plot[1]))["names"] == ["q3", "q2", "q1", "q0"]
+    assert "n of each queue, by hour" in shown.words
+    one = browser.get("/b/data/sql", q=f"{rows} FROM range(0, 4, 2) t(n)")
+    assert 'data-chart="bars"' in one.text
+    assert "All rows have the same hour, 2026-11-30" in one.words
+    again = browser.get(
+        "/b/data/sql", q=f"{rows} FROM (FROM range(4) UNION ALL FROM range(4)) t(n)"
+    )
+    assert "No chart: several rows have the same hour and queue" in again.words
+    listed = "PIVOT events ON kind IN ('Routed', 'Delivered') USING count(*)"
+    assert browser.get("/b/data/sql", q=listed).status == 200
 
 
 def test_an_answer_that_its_limit_cuts_says_so(visit: Visit) -> None:
