@@ -1,7 +1,7 @@
 """Dead letters: the messages of a queue in groups, by why, where and with whom they died.
 
 The deaths are those that the broker wrote into the messages; the same as `daybook queue messages
---group-by`.
+--group-by`. Without a queue, the queues of dead letters: the same as `daybook queue dead-letters`.
 """
 
 import asyncio
@@ -17,8 +17,6 @@ from daybook.console.pages.lists import command_of
 from daybook.console.rendering import event, render
 from daybook.console.visits import (
     BAD_REQUEST,
-    FORBIDDEN,
-    STATUSES,
     UNAVAILABLE,
     Page,
     Refused,
@@ -27,6 +25,7 @@ from daybook.console.visits import (
     mistake,
     time_in,
 )
+from daybook.engine.refusals import Code
 from daybook.server.administration.deaths import (
     CRITERIA,
     PERIODS,
@@ -43,8 +42,10 @@ PLACES_MAX: Final = 96
 """How many hours a chart has; it has days where there are more."""
 PLACES_LEAST: Final = 12
 """A chart with few bars has room for so many, so that they are not wide."""
-KEPT_IN: Final = ("dead-letter-address", "expiry-address")
-"""The settings that say where messages go when they die."""
+OF_GRAVES: Final = {"do": "dead-letters", "sort": "messages", "descending": True}
+"""The request for the queues of dead letters and expired messages."""
+GRAVES_MAX: Final = 100
+"""How many of them are shown, and suggested."""
 SPANS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ("the last hour", {"from": "1 hour ago"}), ("today", {"from": "today"}),
     ("yesterday", {"from": "yesterday", "to": "today"}), ("any time", {}),
@@ -58,18 +59,17 @@ RENEWED_SECONDS: Final = 2.0
 """How often a page shows the sums so far."""
 REST_SECONDS_MAX: Final = 1.0
 """Between two parts the broker has as long for others as the part took, up to this."""
-ANY_NAME: Final = "any"
-"""A name that most configurations have no settings of its own for."""
 
 
 _adding: set[int] = set()
 
 
 async def deaths(visit: Visit) -> Response:
-    """Show the groups of the messages in a queue."""
+    """Show the groups of the messages in a queue; without a queue, those with dead letters."""
     field = _field(visit)
-    queues = await _kept_in(visit)
-    name = visit.query.get("queue") or (queues[0] if queues else "")
+    graves = await _graves(visit)
+    named = visit.query.get("queue", "")
+    name = named or _only(graves["queues"])
     begin, end = visit.query.get("from", ""), visit.query.get("to", "")
     offset = visit.number("offset")
     asked = {"do": "deaths", "queue": name, "by": field} | ({"offset": offset} if offset else {})
@@ -77,22 +77,42 @@ async def deaths(visit: Visit) -> Response:
     wrong = chosen = ""
     try:
         chosen = died_between(*_range(begin, end))
-        answer = await _groups(visit, asked | {"filter": chosen})
+        answer = await visit.look(asked | {"filter": chosen}) if name else {}
     except Refused as error:
         wrong = mistake(error)
     if answer:
         await visit.learn(queue=name)
     is_sum = bool(visit.query.get("whole")) and not offset
     words = ("--whole",) if is_sum else ()
+    of_groups = (
+        command_of(visit, "queue messages", *words, **asked, filter=chosen) if answer else ""
+    )
+    of_graves = command_of(visit, "queue dead-letters", **OF_GRAVES) if not named else ""
     return visit.page(
-        "deaths.html", title="Dead letters", queues=queues, fields=CRITERIA, spans=SPANS,
-        begin=begin, end=end, adding=is_sum and answer.get("next_offset"),
-        command=(
-            command_of(visit, "queue messages", *words, **asked, filter=chosen) if answer else ""
-        ),
+        "deaths.html", title="Dead letters", graves=graves, named=named, fields=CRITERIA,
+        spans=SPANS, begin=begin, end=end, adding=is_sum and answer.get("next_offset"),
+        command=of_groups or of_graves, also=[of_graves] if of_groups else [],
         wrong=wrong, code=BAD_REQUEST if wrong else 200,
         **_shown(visit, asked, answer, chosen, is_sum=is_sum),
     )  # fmt: skip
+
+
+async def _graves(visit: Visit) -> dict[str, Any]:
+    """Return the queues of dead letters and expired messages that the user may browse, those with
+    the most messages first."""
+    try:
+        return await visit.look(OF_GRAVES | {"limit": GRAVES_MAX})
+    except ControlError as error:
+        if error.code != Code.INVALID.value:
+            raise
+        # A broker of an earlier version does not list them.
+        return {"queues": [], "total": None}
+
+
+def _only(graves: list[dict[str, Any]]) -> str:
+    """Return the one queue that has messages, "" if none has, or several do."""
+    full = [row["queue"] for row in graves if row["messages"]]
+    return full[0] if len(full) == 1 else ""
 
 
 def _field(visit: Visit) -> str:
@@ -171,38 +191,12 @@ def _event(visit: Visit, values: dict[str, Any]) -> bytes:
     )
 
 
-async def _groups(visit: Visit, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the groups of a queue; {} if nobody named one, and the first one of the settings is
-    not there yet, or is not for this user."""
-    if not asked["queue"]:
-        return {}
-    try:
-        return await visit.look(asked)
-    except (ConsoleError, ControlError) as error:
-        if visit.query.get("queue") or failure(error)[0] == UNAVAILABLE:
-            raise
-        return {}
-
-
 def _range(begin: str, end: str) -> tuple[int | None, int | None]:
     """Return a range of time in milliseconds since 1970. Raises Refused."""
     first, last = (time_in(each) // 1000 if each.strip() else None for each in (begin, end))
     if first is not None and last is not None and last <= first:
         raise Refused(BAD_REQUEST, f"no time is from '{begin[:40]}' on and before '{end[:40]}'")
     return first, last
-
-
-async def _kept_in(visit: Visit) -> list[str]:
-    """Return the names of the queues where dead letters and expired messages are; none for a user
-    who may not see the settings of any address: the queue is named in the form."""
-    try:
-        told = await visit.look({"do": "settings", "address": ANY_NAME})
-    except ControlError as error:
-        if STATUSES.get(error.code) != FORBIDDEN:
-            raise
-        return []
-    found = [row["value"] for row in told["settings"] if row["key"] in KEPT_IN and row["value"]]
-    return list(dict.fromkeys(map(str, found)))
 
 
 def _chart(hours: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -318,12 +318,12 @@ class Settings:
             for values in self._matches.values()
             if values.get("dead-letter-address")
         )
-        self._targets: Final = frozenset(
-            str(values[key])
+        self._for_expired: Final = frozenset(
+            str(values["expiry-address"])
             for values in self._matches.values()
-            for key in ("dead-letter-address", "expiry-address")
-            if values.get(key)
+            if values.get("expiry-address")
         )
+        self._targets: Final = self._for_dead_letters | self._for_expired
 
     def _values_of(self, field: str) -> set[Any]:
         """Return all values that a key may have for some address."""
@@ -357,6 +357,10 @@ class Settings:
     def is_for_dead_letters(self, address: str) -> bool:
         """Whether a match says that dead letters go to an address."""
         return names.plain(address) in self._for_dead_letters
+
+    def is_for_expired(self, address: str) -> bool:
+        """Whether a match says that expired messages go to an address."""
+        return names.plain(address) in self._for_expired
 
     def inherits_attempts(self, address: str) -> bool:
         """Whether an address is for dead letters, and no match that is its name limits attempts

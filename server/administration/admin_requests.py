@@ -57,6 +57,7 @@ from daybook.server.administration.broker_requests import (
 )
 from daybook.server.administration.message_requests import (
     DeathsOf,
+    Graves,
     MessagePeek,
     MessagesAction,
     MessagesCount,
@@ -990,7 +991,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
         IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,
         SettingsRemoval, Connectors, AutoLinks, ShardsOf, QueueDrain, QueueOf, ConsumersOf,
         AddressOf, MessagesCount, RetriesList, RetryStop, Hosts, Acceptors, Sessions, Transactions,
-        UserList, Roles, MessagePeek, Offers, DeathsOf,
+        UserList, Roles, MessagePeek, Offers, DeathsOf, Graves,
     )
 }  # fmt: skip
 """All requests, by their names in JSON (`do`)."""

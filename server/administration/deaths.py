@@ -22,12 +22,13 @@ from daybook.engine.facts.own_headers import (
 from daybook.engine.facts.values import Value
 from daybook.engine.messages.content import view_of
 from daybook.engine.messages.conversions import text_of
+from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.server.administration import views
 from daybook.server.administration.walks import Walk
-from daybook.server.process.ordered_lists import next_offset
-from daybook.server.process.slices import SLICE, Slices
+from daybook.server.process.ordered_lists import Order, in_order, next_offset
+from daybook.server.process.slices import SLICE, Slices, rows_of
 from daybook.texts import moment
 
 LOOKED_AT_MAX: Final = 10_000
@@ -45,6 +46,8 @@ FIELDS: Final = {
 """The criteria for groups, and the header of each."""
 PERIODS: Final = {"hour": 3_600_000, "day": 86_400_000}
 """The periods for groups by the time of the death, in milliseconds."""
+ASKED_AT_ONCE: Final = 50
+"""Of how many queues a slice asks whether somebody may know of them."""
 CRITERIA: Final = (*FIELDS, *PERIODS)
 NUMBERS: Final = {
     "count": DEATH_COUNT,
@@ -52,6 +55,51 @@ NUMBERS: Final = {
     "attempts": DEATH_ATTEMPTS,
     "consumer": DEATH_CONSUMER,
 }
+
+
+DEAD_LETTERS: Final = "dead letters"
+EXPIRED: Final = "expired messages"
+"""The kinds of messages that settings send to an address."""
+GRAVE_ORDERS: Final[dict[str, Callable[[Queue], int]]] = {
+    each: views.QUEUE_ORDERS[each] for each in ("messages", "ready", "in_flight", "bytes")
+}
+"""The columns by which queues of dead letters are sorted, and the number in each."""
+
+
+def listing_graves(
+    state: State, may: Callable[[str], bool] | None, offset: int, limit: int, order: Order
+) -> Slices[dict[str, Any] | Refusal]:
+    """A page of the queues at dead letter addresses and expiry addresses; `may` says of which
+    queues the asker may know, None of all."""
+    found: list[Queue] = []
+    if order.objects() is None:
+        step = SLICE if may is None else ASKED_AT_ONCE
+        for address in (yield from views.dead_ends(state)):
+            bound = address.queues()
+            for start in range(0, len(bound), step):
+                some = bound[start : start + step]
+                found += some if may is None else [each for each in some if may(each.name)]
+                yield SLICE
+    page = yield from in_order(found, offset, limit, order, GRAVE_ORDERS)
+    rows = yield from rows_of(
+        page.objects, lambda queue: _grave(state, queue) if state.queues.get(queue.id) else {}
+    )
+    return page.answer("queues", rows)
+
+
+def _grave(state: State, queue: Queue) -> dict[str, Any]:
+    """Return the row of a queue of dead letters."""
+    address = queue.address.name
+    sent = {
+        DEAD_LETTERS: state.settings.is_for_dead_letters(address),
+        EXPIRED: state.settings.is_for_expired(address),
+    }
+    return {
+        "queue": queue.name, "address": address,
+        "sent_here": [what for what, is_so in sent.items() if is_so],
+        "messages": queue.message_count, "ready": queue.ready_count,
+        "in_flight": queue.in_flight_count, "bytes": queue.bytes,
+    }  # fmt: skip
 
 
 def death_in(headers: dict[str, str]) -> dict[str, Any] | None:

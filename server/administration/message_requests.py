@@ -6,6 +6,7 @@ Rows of the table of administration. Must never know how a request is transporte
 from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daybook.engine import commands
 from daybook.engine.administration.message_moves import RETRY
@@ -13,8 +14,15 @@ from daybook.engine.commands import Command
 from daybook.engine.queues.queue import StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import Actor
+from daybook.engine.state.state import State
 from daybook.server.administration import message_counts, views
-from daybook.server.administration.deaths import CRITERIA, grouping
+from daybook.server.administration.broker_requests import Listed, Sliced, sorting
+from daybook.server.administration.deaths import (
+    CRITERIA,
+    GRAVE_ORDERS,
+    grouping,
+    listing_graves,
+)
 from daybook.server.administration.deaths import LOOKED_AT_MAX as DEATHS_MAX
 from daybook.server.administration.request_rows import (
     Answer,
@@ -111,6 +119,44 @@ class DeathsOf(OnQueue, Reading, frozen=True, tag="deaths"):
             )
         except StoreError as error:
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
+
+
+class Graves(Listed, frozen=True, tag="dead-letters"):
+    """List the queues of dead letters and expired messages that the user may browse.
+
+    They are the queues of all addresses that some setting names as dead letter address or expiry
+    address. The messages of those for dead letters are `dead_letters_waiting` of the status.
+    """
+
+    sort: Annotated[str, sorting(GRAVE_ORDERS)] = ""
+    ways = (
+        Way(
+            "queue dead-letters",
+            table=Table(
+                "queues",
+                ("queue", "address", "sent_here", "messages", "ready", "in_flight"),
+                ("bytes",),
+                named_by="queue",
+            ),
+        ),
+    )
+
+    def needed(self, state: State) -> list[str]:
+        """Return nothing: everybody may ask that, and sees the queues that they may browse."""
+        return []
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the queues."""
+        order = self.order(source)
+        if source.may(Reading()):
+            # For a user who may read everything, each queue needs no look at its rights.
+            return listing_graves(source.state, None, self.offset, self.limit, order)
+        # An order that is kept may have queues that are not for this user.
+        order = replace(order, kept=None)
+        return listing_graves(
+            source.state, lambda name: source.may(DeathsOf(name, "reason")),
+            self.offset, self.limit, order,
+        )  # fmt: skip
 
 
 class MessagePeek(OnQueue, Reading, frozen=True, tag="peek"):

@@ -23,7 +23,7 @@ from daybook.engine.messages.content import view_of
 from daybook.engine.messages.conversions import text_of
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import Filter, Message
-from daybook.engine.names.names import host_and_name, plain
+from daybook.engine.names.names import host_and_name, plain, qualified
 from daybook.engine.queues.consumer import Consumer, as_consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.groups import Grouping
@@ -104,15 +104,16 @@ def counting(state: State) -> Slices[dict[str, Any]]:
             dead_lettered += queue.dead_lettered
             expired += queue.expired
         yield len(some)
-    addresses, waiting = list(state.addresses.values()), 0
+    addresses = list(state.addresses.values())
     for start in range(0, len(addresses), SLICE):
         each = addresses[start : start + SLICE]
         paging += sum(address.paging for address in each)
         unrouted += sum(address.unrouted for address in each)
         yield len(each)
-        for address in each:
-            if state.settings.is_for_dead_letters(address.name):
-                waiting += yield from _counting_messages(address)
+    waiting = 0
+    for address in (yield from dead_ends(state)):
+        if state.settings.is_for_dead_letters(address.name):
+            waiting += yield from _counting_messages(address)
     delivered = yield from counting_delivered(state)
     return {
         "connections": len(state.connections),
@@ -133,6 +134,21 @@ def counting(state: State) -> Slices[dict[str, Any]]:
         "messages_unrouted": unrouted,
         "addresses_paging": paging,
     }
+
+
+def dead_ends(state: State) -> Slices[list[Address]]:
+    """Return the addresses to which some setting sends dead letters or expired messages, on each
+    virtual host."""
+    # Looked up by their names: settings name few addresses of many.
+    targets = sorted(state.settings.targets())
+    found: list[Address] = []
+    for host in sorted(state.addresses_on):
+        for start in range(0, len(targets), SLICE):
+            some = targets[start : start + SLICE]
+            there = (state.address_by_name.get(qualified(host, name)) for name in some)
+            found += [address for address in there if address is not None]
+            yield len(some)
+    return found
 
 
 def _counting_messages(address: Address) -> Slices[int]:

@@ -355,7 +355,20 @@ def test_dead_letters_are_seen_by_who_may_browse_their_address(
     sam = visit("sam")
     assert "did not die" in sam.get("/b/data/dead-letters", queue="orders.us").words
     assert "sam" in sam.get("/b/data/dead-letters", queue="elsewhere").error
-    assert 'name="queue"' in sam.get("/b/data/dead-letters").text
+    given = "dead-letter-address=orders.dead\nexpiry-address=grave"
+    visit("ada").do("/b/data/do/settings/set", match="orders.us", values=given)
+    send(broker, "orders.dead", "x")
+    send(broker, "grave", "x")
+    shown = visit("ada").get("/b/data/dead-letters")
+    assert {"orders.dead", "grave"} <= set(re.findall(r'<option value="([^"]*)">', shown.text))
+    shown = sam.get("/b/data/dead-letters")
+    assert 'name="queue"' in shown.text
+    assert re.findall(r'<option value="([^"]*)">', shown.text) == ["orders.dead"]
+    assert "did not die 1" in shown.words, "it is the only one"
+    assert "grave" not in shown.text
+    shown = visit("nil").get("/b/data/dead-letters")
+    assert "lacks the permission browse for its address" in shown.words
+    assert "orders.dead" not in shown.text
 
 
 def test_a_question_about_rights_is_answered_with_the_rule(

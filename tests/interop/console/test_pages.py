@@ -806,12 +806,38 @@ def test_dead_letters_of_a_range_of_time_are_retried(broker: BrokerProcess, visi
     assert "no time is from 'now' on and before 'today'" in wrong.error
 
 
-def test_dead_letters_are_there_at_once(broker: BrokerProcess, visit: Visit) -> None:
+def test_dead_letters_are_found_without_the_name_of_a_queue(
+    broker: BrokerProcess, visit: Visit
+) -> None:
     browser = visit("ada")
-    _die(browser, broker, "dies.at.once", "DLQ")
+    _die(browser, broker, "dies.at.once", "graves.of.orders")
+    send(broker, "DLQ", "dead")
     shown = browser.get("/b/data/dead-letters", by="queue")
-    assert re.search(r"dies.at.once 2 \d{4}-", shown.words)
-    assert "No dead letters are in queue DLQ yet" in browser.get("/b/data/dead-letters", at=5).words
+    told = answer_of(command_on(shown))
+    counts = {row["queue"]: row["messages"] for row in told}
+    assert counts["graves.of.orders"] == 2
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    for name, count in counts.items():
+        assert f'<option value="{name}">' in shown.text
+        assert f"{name} {count:,} " in shown.words
+        assert f'href="/b/data/dead-letters?queue={name}&amp;by=queue"' in shown.text
+    waiting = sum(row["messages"] for row in told if "dead letters" in row["sent_here"])
+    assert waiting == json.loads(daybook(broker, "status", "--json"))["dead_letters_waiting"]
+    assert "dies.at.once" not in shown.words
+    for name in counts.keys() - {"graves.of.orders"}:
+        daybook(broker, "queue", "purge", name)
+
+    def by_queue() -> Shown:
+        return browser.get("/b/data/dead-letters", by="queue")
+
+    # The console has an answer for two seconds.
+    wait_for(lambda: re.search(r"dies.at.once 2 \d{4}-", by_queue().words), "the only one is open")
+    shown = by_queue()
+    assert shown.text.count("daybook queue dead-letters") == 1
+    daybook(broker, "queue", "purge", "graves.of.orders")
+    wait_for(lambda: "None of these queues has a message now" in by_queue().words, "none")
+    early = browser.get("/b/data/dead-letters", at=5).words
+    assert "No queue has dead letters or expired messages: no address exists" in early
     assert browser.get("/b/data/dead-letters", queue="DLQ", at=5).status == 400
 
 

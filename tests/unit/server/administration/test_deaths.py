@@ -1,13 +1,19 @@
-"""Groups of dead letters by the period of their death."""
+"""Groups of dead letters by the period of their death, and the queues where they are."""
 
 from typing import Any
 
 import pytest
 
+from daybook.engine.commands import ChangeSettings
 from daybook.engine.refusals import Refusal
-from daybook.server.administration import deaths
+from daybook.engine.settings.permissions import Denial, Permissions
+from daybook.engine.state.state import State
+from daybook.server.administration import deaths, views
+from daybook.server.administration.admin_rights import AdminRights
 from daybook.server.administration.deaths import (
     CRITERIA,
+    DEAD_LETTERS,
+    EXPIRED,
     FIELDS,
     Sums,
     begin_of,
@@ -17,9 +23,13 @@ from daybook.server.administration.deaths import (
     grouped,
     grouping,
 )
+from daybook.server.administration.message_requests import Graves
+from daybook.server.administration.request_rows import ViewSource
 from daybook.server.administration.views import browse
-from daybook.server.process.slices import SLICE, at_once
+from daybook.server.process.ordered_lists import KeptOrders
+from daybook.server.process.slices import SLICE, at_once, into
 from tests.support.paged_world import PagedWorld
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 HOUR = 3_600_000
@@ -144,3 +154,76 @@ def test_so_many_are_looked_at_and_a_filter_chooses() -> None:
     assert (answer["looked_at"], answer["left"]) == (101, 129)
     assert isinstance(at_once(grouping(world.state, "dead", "reason", "=", 1)), Refusal)
     assert isinstance(at_once(grouping(world.state, "none", "reason", "", 1)), Refusal)
+
+
+def cemetery(count: int) -> World:
+    """Queues of dead letters and expired messages on two virtual hosts, and so many more."""
+    world = World()
+    graves: dict[str, dict[str, Any]] = {
+        "#": {"dead-letter-address": "DLQ", "expiry-address": "old"},
+        "orders.#": {"dead-letter-address": "DLQ.orders", "expiry-address": "DLQ"},
+        "none": {"dead-letter-address": ""},
+    }
+    world.ok(ChangeSettings(graves))
+    for name in ("DLQ", "DLQ.orders", "old", "alive", "eu::DLQ.orders"):
+        world.ok(create_queue(name, name))
+    for number in range(count):
+        world.ok(create_queue(f"DLQ.{number:05}", "DLQ", "multicast"))
+    world.send("alive", b"x")
+    for name in ("DLQ.orders", "DLQ.orders", "old", "eu::DLQ.orders"):
+        world.send(name, b"x")
+    return world
+
+
+def listed(request: Graves, source: ViewSource) -> dict[str, Any]:
+    answer = at_once(request.look(source))
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_the_queues_of_dead_letters_are_those_of_all_settings() -> None:
+    world = cemetery(0)
+    told = listed(Graves(sort="messages", descending=True), ViewSource(world.state))
+    rows = {row["queue"]: (row["messages"], row["sent_here"]) for row in told["queues"]}
+    assert rows == {
+        "DLQ.orders": (2, [DEAD_LETTERS]), "old": (1, [EXPIRED]),
+        "eu::DLQ.orders": (1, [DEAD_LETTERS]), "DLQ": (0, [DEAD_LETTERS, EXPIRED]),
+    }  # fmt: skip
+    assert told["queues"][0]["queue"] == "DLQ.orders"
+    assert (told["total"], told["next_offset"]) == (4, None)
+    waiting = sum(count for count, kinds in rows.values() if DEAD_LETTERS in kinds)
+    assert views.counts(world.state)["dead_letters_waiting"] == waiting == 3
+    assert not listed(Graves(), ViewSource(State()))["queues"]
+
+
+def test_many_queues_of_dead_letters_are_listed_in_slices() -> None:
+    world = cemetery(3 * SLICE)
+    source = ViewSource(world.state)
+    told: list[Any] = []
+    looked = list(into(told, Graves(limit=10).look(source)))
+    assert max(looked) <= SLICE
+    assert (told[0]["total"], told[0]["next_offset"]) == (3 * SLICE + 4, 10)
+
+
+def test_the_queues_of_dead_letters_are_those_that_the_user_may_browse() -> None:
+    world = cemetery(SLICE + 20)
+    kept = KeptOrders()
+
+    def source_of(user: str) -> ViewSource:
+        rules = {"#": {"browse": ("user:ada",)}, "old": {"browse": ("user:sam",)}}
+        permissions = Permissions(rules | {"DLQ.orders": {"browse": ("user:sam", "user:ada")}})
+        denials: list[Denial] = []
+        rights = AdminRights(world.state, permissions, user, "peer", denials.append)
+        assert rights.may(Graves()) is None
+        assert not denials
+        return ViewSource(world.state, rights=rights, kept_orders=kept)
+
+    told = listed(Graves(), source_of("sam"))
+    assert [row["queue"] for row in told["queues"]] == ["DLQ.orders", "eu::DLQ.orders", "old"]
+    assert not listed(Graves(), source_of("nil"))["queues"]
+    every = listed(Graves(), ViewSource(world.state, kept_orders=kept))
+    assert every["cursor"]
+    further = Graves(offset=1000, cursor=every["cursor"])
+    assert not listed(further, source_of("sam"))["queues"], "that order is of another user"
+    assert len(listed(further, ViewSource(world.state, kept_orders=kept))["queues"]) == 24
+    assert len(listed(Graves(limit=5), source_of("ada"))["queues"]) == 5
