@@ -184,22 +184,27 @@ class Visit:
 
     async def history(self, job: str, *, holds: str = "", **arguments: Any) -> Any:
         """Return the answer of a job on the history. Raises ConsoleError, which Refused is."""
+        await self.renew()
+        self.need_history()
+        arguments |= {"directory": str(self.broker.directory)}
+        who = f"{self.broker.name}/{self.identity.user}"
+        return await self.console.pool.do(job, arguments, holds=holds, who=who)
+
+    def need_history(self) -> None:
+        """Raise Refused if there is no history of this broker here, or if the user may not see
+        it."""
         if self.broker.directory is None:
             raise Refused(
                 NOT_FOUND,
                 f"the history of {self.broker.name} is on another machine; run `daybook console`"
                 " there",
             )
-        await self.renew()
         if not self.sees_history:
             raise Refused(
                 FORBIDDEN,
                 f"user '{self.identity.user}' may not see the history; that needs the permission"
                 " 'browse' for all addresses, which this user does not have",
             )
-        arguments |= {"directory": str(self.broker.directory)}
-        who = f"{self.broker.name}/{self.identity.user}"
-        return await self.console.pool.do(job, arguments, holds=holds, who=who)
 
     async def renew(self) -> None:
         """Learn what the user may see now; a broker that does not run knows nothing newer. Raises

@@ -17,7 +17,7 @@ from daybook.console.pages.lists import command_of
 from daybook.console.pages.manual import documents
 from daybook.console.rendering import event, render
 from daybook.console.samples import LEVELS, Sample, Samples
-from daybook.console.visits import FORBIDDEN, UNAVAILABLE, Page, Refused, Visit
+from daybook.console.visits import FORBIDDEN, Page, Refused, Visit
 from daybook.server.administration.units import COUNTED
 from daybook.server.monitoring.health import EXIT_WARNING, check_problems, problems
 from daybook.server.monitoring.rates import FREE, RATES, WRITTEN, DiskForecast, disk_forecast
@@ -128,10 +128,9 @@ def forecast(samples: Sequence[Sample]) -> DiskForecast:
 
 async def hour(visit: Visit) -> Response:
     """Return the samples of the last hour, for the charts."""
-    samples = visit.console.samples.get(visit.broker.name)
     await visit.renew()
-    if samples is None or not visit.sees_history:
-        raise Refused(UNAVAILABLE, "the last hour of this broker is not known here")
+    visit.need_history()
+    samples = visit.console.samples[visit.broker.name]
     await _ask_journal(visit, samples)
     return JSONResponse(
         samples.columns() | {"rates": list(RATES), "levels": list(LEVELS)},

@@ -366,6 +366,10 @@ def test_dead_letters_are_seen_by_who_may_browse_their_address(
     assert re.findall(r'<option value="([^"]*)">', shown.text) == ["orders.dead"]
     assert "did not die 1" in shown.words, "it is the only one"
     assert "grave" not in shown.text
+    for page in ("hour", "past"):
+        shown = visit("nil").get(f"/b/data/{page}")
+        assert shown.status == 403, page
+        assert "needs the permission 'browse' for all addresses" in shown.error
     shown = visit("nil").get("/b/data/dead-letters")
     assert "lacks the permission browse for its address" in shown.words
     assert "orders.dead" not in shown.text
