@@ -18,6 +18,9 @@ KEYS: Final = {
 """The lists to compare, the name of each row, and its figures, which may change by themselves."""
 _SILENT: Final = ("routed", "unrouted", "messages", "bytes", "queues", "queue_count", "consumers")
 """Values of an address that change with its queues and messages."""
+STANDING: Final = ("ready", "in_flight", "scheduled", "held")
+"""How the messages of a queue are counted by what becomes of them next: a crash moves messages in
+flight back to the ready ones, though none came or left."""
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -32,6 +35,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
             {row[name]: row for row in after[f"list_of_{what}"]},
             (*figures, *(_SILENT if what == "addresses" else ())),
         )
+    told["standing"] = _standing(before, after)
     told["traffic"] = _traffic(before, after)
     told["settings"] = [
         change
@@ -57,6 +61,18 @@ def _compared(
         "gone": [row for name, row in before.items() if name not in after],
         "changed": changed,
     }
+
+
+def _standing(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the counts of messages that changed, of the queues that exist at both moments."""
+    former = {row["queue"]: row for row in before["list_of_queues"]}
+    return [
+        {"queue": row["queue"], "messages": key, "before": old[key], "after": row[key]}
+        for row in after["list_of_queues"]
+        if (old := former.get(row["queue"])) is not None
+        for key in STANDING
+        if old[key] != row[key]
+    ]
 
 
 def _traffic(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:

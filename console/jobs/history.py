@@ -308,7 +308,7 @@ def compare(directory: str, before: int, after: int) -> dict[str, Any]:
 def _bounded(told: dict[str, Any]) -> dict[str, Any]:
     """Return what changed with the first rows of each list, and how many others there are."""
     more: dict[str, int] = {}
-    for kind in (*KEYS, "settings", "traffic", "dropped"):
+    for kind in (*KEYS, "settings", "standing", "traffic", "dropped"):
         lists = list(told[kind].values()) if kind in KEYS else [told[kind]]
         more[kind] = sum(max(0, len(rows) - DIFFERENCES_MAX) for rows in lists)
         for rows in lists:

@@ -67,11 +67,18 @@ def _show(told: dict[str, Any]) -> None:
         )
     _show_changes(told)
     is_same = is_same and not told["changes"]
+    if told["standing"]:
+        click.echo("")
+        rows = [
+            (row["queue"], row["messages"].replace("_", " "), row["before"], row["after"])
+            for row in told["standing"]
+        ]
+        show_table(("queue", "messages", "before", "after"), rows, "standing")
     if told["traffic"]:
         headings = tuple(key.replace("_", " ") for key in told["traffic"][0])
         click.echo("")
         show_table(headings, [tuple(row.values()) for row in told["traffic"]], "messages")
-    elif is_same and not told["dropped"]:
+    elif is_same and not (told["standing"] or told["dropped"]):
         click.echo("nothing changed")
     _show_dropped(told)
 

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
+from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +15,8 @@ from daybook.engine.facts.own_headers import DEATH_TIME
 from daybook.texts import moment
 from tests.interop.console.test_pages import answer_of, command_on
 from tests.interop.console.using import send
-from tests.interop.using import daybook, events, journal
-from tests.support.console import Browser
+from tests.interop.using import connected, daybook, events, journal, publish
+from tests.support.console import Browser, ConsoleProcess
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -106,3 +109,33 @@ def test_of_very_many_differences_the_first_are_shown(broker: BrokerProcess, vis
     assert "5 more queues: the command line shows all" in changed.words
     [told] = answer_of(command_on(changed))
     assert len(told["queues"]["new"]) == len(told["traffic"]) == made
+
+
+def test_a_crash_leads_to_the_messages_that_it_moved(tmp_path: Path, cleaned: ExitStack) -> None:
+    broker = cleaned.enter_context(BrokerProcess(tmp_path / "data"))
+    broker.start()
+    with connected(broker) as wire:
+        for _ in range(3):
+            publish(wire, "shipping")
+        wire.send("SUBSCRIBE", id="s", destination="shipping", ack="client")
+        for _ in range(3):
+            wire.expect("MESSAGE")
+        wait_for(lambda: len(events(broker, "Delivered")) == 3, "the deliveries")
+        broker.kill()
+    broker.start()
+    console = cleaned.enter_context(ConsoleProcess(tmp_path, "--data", str(broker.data)))
+    browser = Browser(console)
+    browser.get(console.link)
+    start = events(broker, "BrokerStarted")[-1]["lsn"]
+    marked = browser.get("/b/data/past")
+    [link] = re.findall(r'href="([^"]*)" aria-label="What changed by the crash', marked.text)
+    changed = browser.get(unescape(link))
+    assert f"From event {start - 1} (" in changed.words
+    assert "shipping ready 0 3" in changed.words
+    assert "shipping in flight 3 0" in changed.words
+    then = re.findall(r'href="([^"]*)" aria-label="3, queue shipping before"', changed.text)[0]
+    assert f"at={start - 1}" in unescape(then)
+    assert "shipping" in browser.get(unescape(then)).words
+    at = browser.get("/b/data/past", at=start)
+    assert f'name="at" value="{start - 1}"' in at.text
+    assert f'name="moment" value="{start}"' in at.text
