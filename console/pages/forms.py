@@ -72,6 +72,16 @@ DELETIONS: Final = {"delete-queue": "queue", "delete-address": "address"}
 """Requests that the broker refuses for what is in the object, which is the field named here."""
 
 
+DESTROYS: Final = (
+    "queue purge", "queue remove", "queue expire", "queue delete", "address delete",
+)  # fmt: skip
+"""Commands whose messages do not come back: Enter does not confirm them by itself."""
+TO_OTHERS: Final = ("queue move", "queue copy")
+"""Commands with another queue, which has to exist."""
+DO_IT: Final = "Do it"
+"""The button of a confirmation, where the command has no verb that a queue or an address takes."""
+
+
 CONFLICT: Final = 409
 ONCE: Final = "once"
 """The field, and the part of a URL, that says which confirmation is meant; no request has it."""
@@ -408,13 +418,35 @@ async def submit(visit: Visit) -> Response:
             "confirm.html", title=f"{_title(found)}?", found=found, given=given,
             once=visit.session.new_confirmation(visit.broker.name),
             said=said_in(fields_of(found), given), command=command(visit, found.way, asked),
-            concerns=await _concerned(visit, asked), objection=await _objection(visit, asked),
+            concerns=await _concerned(visit, asked),
+            objection=await _objection(visit, found, asked),
+            destroys=found.way.command in DESTROYS, does=label_of(found, asked),
         )  # fmt: skip
     outcome = await _once(visit, found, asked, visit.session.confirmation(token, visit.broker.name))
     if isinstance(outcome, Failed):
         return await _form_page(visit, found, given, why=outcome.why, code=outcome.code)
     query = urlencode({ONCE: token})
     return RedirectResponse(f"{visit.request.url.path}/done?{query}", 303)
+
+
+def label_of(found: Found, asked: dict[str, Any]) -> str:
+    """Return the label of the button that carries out a request: what it does, and with what."""
+    group, _, verb = found.way.command.partition(" ")
+    name = asked.get(place_of(found.row), "")
+    if group not in PLACES or not name or not verb.isalpha() or verb == "priority":
+        return DO_IT
+    if "message" not in marks_of(found.row, found.way):
+        return f"{verb.capitalize()} {group} {name}"
+    named = asked.get("message")
+    if named:
+        return f"{verb.capitalize()} {counted(len(lone_or_many(named)), 'message')}"
+    which = "matching messages" if asked.get("filter") else "messages"
+    return f"{verb.capitalize()} {which} of queue {name}"
+
+
+def lone_or_many(named: Any) -> tuple[int, ...]:
+    """Return the ids of messages in a request, which has one of them, or some."""
+    return tuple(named) if isinstance(named, tuple | list) else (named,)
 
 
 async def _once(
@@ -504,7 +536,7 @@ async def _concerned(visit: Visit, asked: dict[str, Any]) -> str:
         return ""
     named = asked.get("message")
     if named:
-        some = named if isinstance(named, tuple | list) else (named,)
+        some = lone_or_many(named)
         return f"{counted(len(some), 'message')} of queue {name}: {', '.join(map(str, some))}"
     chosen_by = asked.get("filter", "")
     try:
@@ -588,8 +620,11 @@ async def _lost(visit: Visit, place: str, asked: dict[str, Any]) -> str:
     return f"{has}; everything in it is deleted, too" if goes else has
 
 
-async def _objection(visit: Visit, asked: dict[str, Any]) -> str:
-    """Return why the broker will not delete a queue or an address as it is now, "" if it may."""
+async def _objection(visit: Visit, found: Found, asked: dict[str, Any]) -> str:
+    """Return why the broker will not delete a queue or an address as it is now, or not move
+    messages to a queue; "" if it may."""
+    if found.way.command in TO_OTHERS:
+        return await _no_target(visit, asked["target"])
     place = DELETIONS.get(asked["do"], "")
     row = await _row_of(visit, place, asked[place]) if place else {}
     if row.get("consumers"):
@@ -601,6 +636,16 @@ async def _objection(visit: Visit, asked: dict[str, Any]) -> str:
     count = row["queue_count" if what == "queues" else what]
     needs = f"it has {counted(count, what[:-1])}, and is deleted with {what} only by force"
     return f"{needs}; go back, and tick 'force'"
+
+
+async def _no_target(visit: Visit, target: str) -> str:
+    """Return why messages cannot go to a queue, in the words of the broker; "" if it exists, or the
+    broker does not say."""
+    try:
+        await visit.look({"do": "queue", "queue": target})
+    except ControlError as error:
+        return str(error) if error.code == "not-found" else ""
+    return ""
 
 
 async def _row_of(visit: Visit, place: str, name: str) -> dict[str, Any]:

@@ -260,3 +260,22 @@ def test_a_large_queue_is_looked_at_part_by_part(broker: BrokerProcess, visit: V
         capture_output=True, check=True, text=True,
     ).stderr  # fmt: skip
     assert "9,999 messages more, which this did not look at: --offset 8" in said
+
+
+def test_enter_alone_destroys_nothing(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "endangered", "x")
+    browser = visit("ada")
+    given = {"queue": "endangered"}
+    for verb, is_danger in (("purge", True), ("pause", False)):
+        asked = browser.submit(browser.get(f"/b/data/do/queue/{verb}"), **given)
+        danger = '<button class="main danger">'
+        label = f"{verb.capitalize()} queue endangered</button>"
+        assert (f"{danger}{label}" in asked.text) == is_danger
+        assert (f'<button class="main" autofocus>{label}' in asked.text) != is_danger
+        assert ('value="yes" autofocus>Back' in asked.text) == is_danger
+    for target, is_wrong in (("nowhere", True), ("endangered.too", False)):
+        if not is_wrong:
+            send(broker, target, "x")
+        asked = browser.submit(browser.get("/b/data/do/queue/move"), **given, target=target)
+        assert ("The broker will refuse this as it is now" in asked.words) == is_wrong
+        assert ("'nowhere'" in asked.words) == is_wrong

@@ -2,7 +2,13 @@
 
 import pytest
 
-from daybook.console.pages.forms import fields_of, in_words_of_the_form, request_in, said_in
+from daybook.console.pages.forms import (
+    fields_of,
+    in_words_of_the_form,
+    label_of,
+    request_in,
+    said_in,
+)
 from daybook.server.administration.retries import rate_in
 from daybook.server.administration.ways import command_line, every_way, way_of
 
@@ -153,3 +159,23 @@ def test_a_missing_choice_is_said_by_its_fields() -> None:
     assert found is not None
     with pytest.raises(ValueError, match="choose messages with 'filter' or 'message', or purge"):
         request_in(found, [("queue", "q")])
+
+
+@pytest.mark.parametrize(
+    ("command", "asked", "label"),
+    [
+        ("queue purge", {"queue": "orders.us"}, "Purge queue orders.us"),
+        ("queue resume", {"queue": "orders.us"}, "Resume queue orders.us"),
+        ("address delete", {"address": "a"}, "Delete address a"),
+        ("queue remove", {"queue": "q", "message": (1, 2, 3, 4, 5)}, "Remove 5 messages"),
+        ("queue remove", {"queue": "q", "message": 1}, "Remove 1 message"),
+        ("queue remove", {"queue": "q", "filter": "a = 1"}, "Remove matching messages of queue q"),
+        ("queue retry", {"queue": "q", "filter": ""}, "Retry messages of queue q"),
+        ("queue stop-retry", {"queue": "q"}, "Do it"),
+        ("settings set", {"match": "q"}, "Do it"),
+    ],
+)
+def test_the_button_says_what_it_does(command: str, asked: dict[str, object], label: str) -> None:
+    found = way_of(command)
+    assert found is not None
+    assert label_of(found, asked) == label
