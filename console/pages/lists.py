@@ -5,6 +5,7 @@ added there has its page here.
 """
 
 import re
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,10 +16,12 @@ from starlette.responses import Response
 from daybook.client.control import ControlError
 from daybook.console.menu import EVERYBODY, READS, SEES, is_there
 from daybook.console.pages.growth import SPANS, command_of_growth, span_of
+from daybook.console.pages.manual import documents
 from daybook.console.samples import LOOK_SECONDS
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit
 from daybook.engine.names.names import plain
 from daybook.server.administration.admin_requests import CONSUMER_TABLE, REQUESTS
+from daybook.server.administration.broker_requests import users_file
 from daybook.server.administration.request_rows import (
     OnAddress,
     OnQueue,
@@ -62,6 +65,11 @@ OF_CONSUMERS: Final = (
     "filter",
 )  # fmt: skip
 """What the page of a queue shows of its consumers."""
+CHANGED_BY: Final = {
+    "users": ("user", "add", "LOGIN", "--role", "ROLE"),
+    "roles": ("user", "role", "LOGIN", "--add", "ROLE"),
+}
+"""Lists of what the console does not change, and the command of the broker's machine that does."""
 RATED_MAX: Final = 100
 """Of how many consumers a page shows a rate."""
 RATED: Final = (
@@ -133,9 +141,18 @@ async def list_page(visit: Visit) -> Response:
         rated=rated,
         asked=asked, marks=marks, sorts=sorts, leading=_leading(visit), shown=shown,
         total=answer.get("total"), next_offset=answer.get("next_offset"),
-        previous=_previous(asked), option=Option,
+        previous=_previous(asked), option=Option, documents=documents(),
+        changed_by=await _changed_by(visit, found.tag),
         command=command(visit, way, asked, *(() if visit.broker.url else way.words(answer))),
     )  # fmt: skip
+
+
+async def _changed_by(visit: Visit, tag: str) -> str:
+    """Return the command that changes what a list has, "" if the console does."""
+    if tag not in CHANGED_BY:
+        return ""
+    words = users_file(await visit.look({"do": "users", "limit": 1}))
+    return shlex.join(["daybook", *CHANGED_BY[tag], *words])
 
 
 def _rated(visit: Visit, consumers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

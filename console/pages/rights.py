@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from daybook.console.menu import MANAGES
 from daybook.console.pages.lists import command_of
+from daybook.console.pages.manual import documents
 from daybook.console.visits import BAD_REQUEST, FORBIDDEN, Page, Refused, Visit
 from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.server.administration.broker_requests import users_file
@@ -42,6 +43,7 @@ async def rights(visit: Visit) -> Response:
     return visit.page(
         "rights.html", title="Rights", user=user, address=address, queue=queue, answer=answer,
         permission=permission, permissions=PERMISSIONS, sentence=sentence,
+        documents=documents(),
         command=command_of(visit, "user show", *words, **asked) if answer is not None else "",
     )  # fmt: skip
 

@@ -553,3 +553,19 @@ def test_slow_and_silent_browsers_are_closed(console: ConsoleProcess, visit: Vis
         for each in idle:
             each.settimeout(60)
             assert each.recv(1000)[:20] in (b"", b"HTTP/1.1 408 Request", b"HTTP/1.1 400 Bad Re")
+
+
+def test_pages_say_how_users_and_rules_are_changed(broker: BrokerProcess, visit: Visit) -> None:
+    browser = visit("ada")
+    users = f"--users-file {broker.data / 'users.toml'}"
+    for page, command, section in (
+        ("list/users", f"daybook user add LOGIN --role ROLE {users}", "users"),
+        ("list/roles", f"daybook user role LOGIN --add ROLE {users}", "users"),
+        ("rights", "systemctl reload daybook", "permissions"),
+    ):
+        shown = browser.get(f"/b/data/{page}")
+        assert f">{command}</code>" in shown.text, page
+        assert "on SIGHUP" in shown.words
+        assert f'href="/b/data/docs/security#{section}"' in shown.text
+        assert f'id="{section}"' in browser.get("/b/data/docs/security").text
+    assert "on SIGHUP" not in browser.get("/b/data/list/queues").words
