@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from starlette.requests import Request
 
@@ -55,7 +56,11 @@ class Console:
         tasks = [
             asyncio.create_task(work)
             for each in self.samples.values()
-            for work in (each.run(), each.watch_reports())
+            for work in (
+                each.run(),
+                each.watch_reports(),
+                each.watch_starts(partial(self._crash_of, each.broker)),
+            )
         ]
         tasks.append(asyncio.create_task(self._tick()))
         try:
@@ -68,6 +73,13 @@ class Console:
             await self.pool.close()
             for broker in self.brokers.values():
                 broker.close()
+
+    async def _crash_of(self, broker: Broker) -> dict[str, Any]:
+        """Ask the journal for the crash before the newest start of a broker. Raises
+        ConsoleError."""
+        asked = {"directory": str(broker.directory)}
+        found: dict[str, Any] = await self.pool.do("crash", asked, who=f"{broker.name}: its start")
+        return found
 
     async def _tick(self) -> None:
         while True:

@@ -9,13 +9,14 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from daybook.client.control import ControlError
 from daybook.console.brokers import Broker, NotRunning
+from daybook.console.console_config import ConsoleError
 from daybook.history.reports.report_files import faults
 from daybook.server.monitoring.rates import RATES, rates_between
 
@@ -30,6 +31,9 @@ SAMPLES_MAX: Final = 720
 """An hour."""
 HOUR_SECONDS: Final = 3600.0
 MINUTE_SECONDS: Final = 60.0
+TRIES: Final = 3
+ASK_SECONDS: Final = 30.0
+"""How often, and for how long, the journal is asked about a start."""
 LEVELS: Final = {
     "backlog": "messages_ready", "in_flight": "messages_in_flight", "connections": "connections",
     "memory": "memory_held", "disk_free": "disk_free_bytes", "journal": "journal_bytes",
@@ -91,6 +95,9 @@ class Samples:
         self.asking: Final = asyncio.Lock()
         self.faults: list[str] = []
         """What the last verification and audit found wrong."""
+        self.crash: dict[str, Any] = {}
+        """What the journal says of a crash before the start of the broker that runs, if it was
+        one."""
         self.renewed: Final = asyncio.Condition()
         self.taken = 0.0
         self.shown: tuple[Sample, bytes] | None = None
@@ -114,6 +121,32 @@ class Samples:
             with contextlib.suppress(OSError):
                 self.faults = await asyncio.to_thread(faults, self.broker.directory)
             await asyncio.sleep(REPORTS_SECONDS)
+
+    async def watch_starts(self, ask: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        """After each start of the broker, ask the journal once whether a crash was before it, for
+        as long as the console runs."""
+        known: object = None
+        left = 0
+        while True:
+            status = self.status
+            start = (status.get("pid"), status.get("started")) if status is not None else known
+            if start != known:
+                known, self.crash, left = start, {}, TRIES
+            if left and status is not None:
+                left -= 1
+                with contextlib.suppress(ConsoleError, TimeoutError):
+                    async with asyncio.timeout(ASK_SECONDS):
+                        self.crash = await ask()
+                    left = 0
+            async with self.renewed:
+                await self.renewed.wait()
+
+    @property
+    def recent_crash(self) -> dict[str, Any]:
+        """The crash before the start of the broker that runs, while this start is younger than an
+        hour."""
+        uptime = (self.status or {}).get("uptime_seconds", HOUR_SECONDS)
+        return self.crash if uptime < HOUR_SECONDS else {}
 
     async def _rest(self) -> None:
         """Wait for the time of the next sample: less if the broker ends, or runs again."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from daybook.engine.facts.events import DELIVERED, KIND, TIME
+from daybook.engine.facts.events import BROKER_STARTED, DELIVERED, KIND, TIME
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
@@ -29,6 +29,7 @@ from daybook.history.reports.integrity import as_json, integrity_of
 from daybook.history.reports.marks import mark_after, mark_before, marks_before
 from daybook.history.reports.report_files import read
 from daybook.history.scan import Event
+from daybook.history.search import Clause, Search
 from daybook.history.selection import (
     Question,
     begin_of_last,
@@ -181,6 +182,19 @@ def beside(directory: str, lsn: int) -> dict[str, int | None]:
             "mark_before": mark_before(finder, lsn),
             "mark_after": mark_after(finder, lsn),
         }
+
+
+def crash(directory: str) -> dict[str, dict[str, int]]:
+    """Return the last event before the newest start of the broker, and that start, if the broker
+    before it crashed; {} if it did not, or if nothing says how it ended."""
+    with _reading(directory) as (path, finder):
+        start = next(finder.find_back(Search(Clause({BROKER_STARTED}))), None)
+        if start is None or not is_after_a_crash(finder, start):
+            return {}
+        last = event_before(finder, start.lsn)
+        if last is None:
+            return {}
+        return {"last": _moment(path, finder, last), "start": _moment(path, finder, start.lsn)}
 
 
 def events(
@@ -350,6 +364,6 @@ def report(directory: str, name: str) -> dict[str, Any]:
 JOBS: Final[dict[str, Callable[..., Any]]] = {
     "story": story, "stories": stories, "drawing": drawing, "span": span, "moment": moment_of,
     "events": events, "look": look, "compare": compare, "integrity": integrity, "report": report,
-    "minutes": minutes, "beside": beside, "growth": growth,
+    "minutes": minutes, "beside": beside, "growth": growth, "crash": crash,
 }  # fmt: skip
 """The jobs on history, by their names."""

@@ -99,6 +99,7 @@ def _told(status: dict[str, Any], samples: Samples | None) -> dict[str, Any]:
         "warnings": [each for each in found if each.code == EXIT_WARNING],
         "newest": samples.samples[-1].figures if _has(samples) else {},
         "forecast": forecast(samples.samples) if samples is not None else None,
+        "crash": samples.recent_crash if samples is not None else {},
         "trouble": samples.trouble if samples is not None else "",
         "has_hour": samples is not None,
         "lacks": int(samples.lacks[1]) * MICROSECONDS if samples and samples.lacks else None,

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +117,30 @@ def test_the_console_shows_the_documentation_to_users(
     asked = Browser(console).get(f"{PAGE}/docs/operations")
     assert "When the disk is full" not in asked.text
     assert "Log in" in asked.words
+
+
+def test_a_crash_before_the_start_is_said(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        broker.start()
+        daybook(broker, "queue", "create", "orders")
+        with ConsoleProcess(tmp_path, "--data", str(broker.data)) as console:
+            browser = Browser(console)
+            browser.get(console.link)
+            wait_for(lambda: "No problems" in browser.get(PAGE).words, "a sample")
+            assert "started again" not in browser.get(PAGE).words
+            broker.kill()
+            broker.start()
+            wait_for(lambda: "it started again at" in browser.get(PAGE).words, "the crash")
+            shown = browser.get(PAGE)
+            assert "No problems." in shown.words
+            assert re.search(
+                r"The broker was killed, or its machine failed, after [-0-9]+ [0-9:]+ UTC",
+                shown.words,
+            )
+            link = re.search(r'href="(/b/data/compare[^"]*)"', shown.text)
+            assert link
+            changed = browser.get(unescape(link[1])).words
+            assert "BrokerStarted after a crash" in changed
+            broker.stop()
+            broker.start()
+            wait_for(lambda: "it started again at" not in browser.get(PAGE).words, "a clean start")
