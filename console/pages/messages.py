@@ -3,15 +3,17 @@ XML or bytes, a large one by pieces. Bodies are shown, never executed.
 """
 
 from base64 import b64decode
+from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Final
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from daybook.client.control import ControlError
+from daybook.console.brokers import Answer
 from daybook.console.console_config import ConsoleError
 from daybook.console.pages.lists import command_of
-from daybook.console.visits import BAD_REQUEST, Page, Visit, mistake
+from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit, mistake
 from daybook.engine.messages.headers import is_of_applications
 from daybook.engine.names.names import plain
 from daybook.server.administration.bodies import forms_of
@@ -74,15 +76,53 @@ async def message(visit: Visit) -> Response:
     name, wanted = visit.query.get("queue", ""), visit.number("message")
     asked = {"do": "peek", "queue": name, "message": wanted, "piece": visit.number("piece", 1)}
     row = await visit.look(asked)
-    body = row["body"].encode() if "body" in row else b64decode(row["body_base64"])
+    piece = _piece_in(row)
     return visit.page(
         "message.html", title=f"Message {wanted}", queue=name, row=row,
-        forms=forms_of(body, is_whole=row["pieces"] == 1),
+        forms=forms_of(piece, is_whole=row["pieces"] == 1), lacks_body=_lacks_body(row),
         acts=[way_of(f"queue {each}") for each in await _offered(visit, name)],
         command=command_of(visit, "queue peek", **asked),
     )  # fmt: skip
 
 
+async def body(visit: Visit) -> Response:
+    """Return the body of a message as a file, of which one piece at a time is in memory."""
+    name, wanted = visit.query.get("queue", ""), visit.number("message")
+    asked: Answer = {"do": "peek", "queue": name, "message": wanted, "piece": 1}
+    first = await visit.look(asked)
+    if _lacks_body(first):
+        raise Refused(
+            NOT_FOUND,
+            "the past has only the headers of a large message; `journal inspect --bodies` shows"
+            " its body",
+        )
+    headers = {"content-disposition": f'attachment; filename="message-{wanted}.bin"'}
+    return StreamingResponse(
+        _pieces(visit, asked, first), media_type="application/octet-stream", headers=headers
+    )
+
+
+async def _pieces(visit: Visit, asked: Answer, first: Answer) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body. Raises the errors of asking, and Refused: the connection
+    ends then without the end of the file, so that no browser takes a part for the whole."""
+    yield _piece_in(first)
+    for number in range(2, first["pieces"] + 1):
+        row = await visit.look(asked | {"piece": number})
+        if _lacks_body(row):
+            raise Refused(NOT_FOUND, "the broker ended, and the past has no large bodies")
+        yield _piece_in(row)
+
+
+def _piece_in(row: Answer) -> bytes:
+    return row["body"].encode() if "body" in row else b64decode(row["body_base64"])
+
+
+def _lacks_body(row: Answer) -> bool:
+    """Whether a message has a body, and the past does not have that."""
+    return bool(row["body_bytes"]) and row.get("body") == ""
+
+
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (
     ("/messages", messages, ["GET"]), ("/message", message, ["GET"]),
+    ("/message/body", body, ["GET"]),
 )  # fmt: skip

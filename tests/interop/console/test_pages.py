@@ -252,6 +252,17 @@ def test_a_large_body_is_read_by_pieces(protocol: str, tmp_path: Path, cleaned: 
         shown = browser.get(unescape(following[1]))
     # A character that lies in two pieces is in neither text.
     assert found.replace("\u20ac", "") == body.replace("\u20ac", "")
+    begin = re.search(r'href="([^"]*)">First piece', shown.text)
+    assert begin
+    assert "Piece 1 of" in browser.get(unescape(begin[1])).words
+    link = re.search(r'href="([^"]*/message/body[^"]*)"', shown.text)
+    assert link
+    file = browser.get(unescape(link[1]))
+    assert file.text == body
+    assert file.headers["content-type"] == "application/octet-stream"
+    assert file.headers["content-disposition"] == f'attachment; filename="message-{number}.bin"'
+    assert file.headers["x-content-type-options"] == "nosniff"
+    assert browser.get("/b/data/message/body", queue="large", message="1").status == 404
 
 
 def test_a_form_does_what_its_command_does(broker: BrokerProcess, visit: Visit) -> None:

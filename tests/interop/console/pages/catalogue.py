@@ -13,9 +13,17 @@ from daybook.console.pages.lists import OWN_PAGES
 from daybook.server.administration.ways import every_way
 
 PARTS: Final = frozenset(
-    {"/hour", "/live", "/integrity/live", "/queue/growth", "/story.svg", "/dead-letters/whole"}
+    {
+        "/hour",
+        "/live",
+        "/integrity/live",
+        "/queue/growth",
+        "/story.svg",
+        "/dead-letters/whole",
+        "/message/body",
+    }  # fmt: skip
 )
-"""Routes of parts, which pages load."""
+"""Routes of parts, which pages load, and of files."""
 BY_FORMS: Final = frozenset({"/do/{group}/{name}/done", "/cluster"})
 """Pages that are reached by forms, or that another broker has: `tours`."""
 NEEDED: Final = {
