@@ -13,6 +13,7 @@ from daybook.client.control import ControlError
 from daybook.console.brokers import Answer
 from daybook.console.console_config import ConsoleError
 from daybook.console.pages.lists import command_of
+from daybook.console.pages.manual import documents
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit, mistake
 from daybook.engine.messages.headers import is_of_applications
 from daybook.engine.names.names import plain
@@ -44,14 +45,28 @@ async def messages(visit: Visit) -> Response:
         wrong = mistake(error)
         answer = {"messages": [], "in_queue": None}
     deaths = [death_in(row["headers"] or {}) for row in answer["messages"]]
+    fits_none = bool(asked["filter"]) and not wrong and not answer["messages"]
+    # Those before, or further behind, may fit.
+    has_acts = not wrong and (not fits_none or asked["offset"] or answer["next_offset"])
     return visit.page(
         "messages.html", title=f"Messages of {plain(name)}", queue=name, answer=answer,
         said=[_said(row["headers"] or {}) for row in answer["messages"]],
         deaths=deaths if any(deaths) else [],
         asked=asked, wrong=wrong, code=BAD_REQUEST if wrong else 200,
         command="" if wrong else command_of(visit, "browse", **asked),
-        offered=[] if wrong else await _offered(visit, name),
+        offered=await _offered(visit, name) if has_acts else [],
+        fits_none=fits_none, of_bodies=_of_bodies(name), manuals=documents(),
     )  # fmt: skip
+
+
+def _of_bodies(queue: str) -> str:
+    """Return a query that finds messages of a queue by their bodies, which filters do not see."""
+    quoted = queue.replace("'", "''")
+    return (
+        "SELECT message, time, address FROM events\n"
+        f"WHERE kind = 'Routed' AND list_contains(queues, '{quoted}')\n"
+        "      AND contains(CAST(body AS VARCHAR), 'text to find')"
+    )
 
 
 def _said(headers: dict[str, str]) -> str:
