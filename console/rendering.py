@@ -4,6 +4,8 @@ Names, headers and bodies were written by clients. Control and direction charact
 escapes, as on the command line. Must never know requests.
 """
 
+import re
+from collections.abc import Container
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +22,7 @@ from daybook.version import VERSION
 FOLDER: Final = Path(__file__).resolve().parent
 SCALE: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 KIBI: Final = 1024
+_MANUAL: Final = re.compile(r"docs/([a-z-]+)\.md")
 
 MENU: Final = (
     ("queue create", "Create a queue"), ("address create", "Create an address"),
@@ -76,6 +79,18 @@ def full_stop(text: Any) -> str:
     return f"{str(text).rstrip('. ')}."
 
 
+def linked(text: str, pages: Container[str], url: str) -> Markup:
+    """Return a text in which the names of pages of the documentation lead to them, under a URL, as
+    far as they are here."""
+
+    def link(found: re.Match[str]) -> str:
+        there = found[1] in pages
+        return f'<a href="{escape(url)}/{found[1]}">{found[0]}</a>' if there else found[0]
+
+    # The links are of the text that is escaped; a name of a page has nothing to escape.
+    return Markup(_MANUAL.sub(link, str(escape(printable(text)))))
+
+
 def query(**parts: Any) -> str:
     """Return the query of a link, without what is empty."""
     found = {key: value for key, value in parts.items() if value not in (None, "", 0, False)}
@@ -95,7 +110,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     made.filters |= {
         "cell": cell, "size": size, "span": span, "when": when, "heading": heading, "body": body,
-        "counted": counted, "full_stop": full_stop,
+        "counted": counted, "full_stop": full_stop, "linked": linked,
         "safe_text": safe_text, "second": second_of, "path": lambda text: quote(text, safe=""),
     }  # fmt: skip
     made.globals |= {

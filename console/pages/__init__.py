@@ -14,7 +14,8 @@ Modules:
   signed, anchored and archived, and checks that are begun here.
 - `lists`: Lists: a page for each request that reads rows, and the page of one queue, of one
   address.
-- `manual`: The documentation of this release, a page of it as text: problems lead to its sections.
+- `manual`: The documentation of this release, a page of it as text: problems lead to its sections,
+  and forms to its pages.
 - `messages`: The messages of a queue, and one of them: headers with their types, and the body as
   text, JSON, XML or bytes, a large one by pieces. Bodies are shown, never executed.
 - `overview`: The overview of a broker: what is wrong, rates and levels of the last hour, memory,

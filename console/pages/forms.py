@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from daybook.client.control import ControlError, Unanswered
 from daybook.console.pages.lists import command, place_of
+from daybook.console.pages.manual import documents
 from daybook.console.rendering import MENU
 from daybook.console.sessions import Confirmation
 from daybook.console.visits import (
@@ -364,7 +365,7 @@ async def _form_page(
     return visit.page(
         "form.html", title=_title(found), code=code, found=found, fields=fields, texts=texts,
         now={name: _in_words(value) for name, value in now.items()}, emptied=EMPTIED,
-        why=why, place=place_of(found.row),
+        why=why, place=place_of(found.row), manuals=documents(),
         help=in_words_of_the_form((found.way.doc or found.row.__doc__ or "").strip(), found),
     )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""The documentation of this release, a page of it as text: problems lead to its sections.
+"""The documentation of this release, a page of it as text: problems lead to its sections, and forms
+to its pages.
 
 The files are those that were installed with the console, or those of its checkout.
 """
@@ -74,4 +75,21 @@ async def manual(visit: Visit) -> Response:
     )
 
 
-PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (("/docs/{page}", manual, ["GET"]),)
+async def manuals(visit: Visit) -> Response:
+    """List the pages of the documentation, with their titles."""
+    pages = await asyncio.to_thread(_titles)
+    return visit.page("manuals.html", title="Documentation", manuals=pages, is_of_moment=False)
+
+
+@cache
+def _titles() -> list[tuple[str, str]]:
+    found = {name: sections_of(path.read_text("utf-8")) for name, path in documents().items()}
+    return [
+        (name, next((each.heading for each in sections if each.heading), name))
+        for name, sections in sorted(found.items())
+    ]
+
+
+PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (
+    ("/docs", manuals, ["GET"]), ("/docs/{page}", manual, ["GET"]),
+)  # fmt: skip

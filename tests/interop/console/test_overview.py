@@ -112,6 +112,11 @@ def test_the_console_shows_the_documentation_to_users(
     shown = browser.get(f"{PAGE}/docs/operations")
     assert shown.status == 200
     assert '<h2 id="when-the-disk-is-full">When the disk is full</h2>' in shown.text
+    listed = browser.get(f"{PAGE}/docs")
+    assert f'href="{PAGE}/docs/filters"' in listed.text
+    assert f'href="{PAGE}/docs"' in shown.text
+    form = visit("ada").get(f"{PAGE}/do/queue/move")
+    assert f'(<a href="{PAGE}/docs/filters">docs/filters.md</a>)' in form.text
     for name in ("secret", "operations.md", "%2e%2e", "..%2F..%2Fetc%2Fpasswd", "%2e%2e/README"):
         assert browser.get(f"{PAGE}/docs/{name}").status == 404
     asked = Browser(console).get(f"{PAGE}/docs/operations")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybook.console.rendering import render
+from daybook.console.rendering import linked, render
 from daybook.server.administration.units import COUNTED
 from daybook.server.monitoring.health import Problem, problems
 from daybook.server.monitoring.rates import DiskForecast
@@ -144,3 +144,11 @@ def test_a_sentence_ends_with_one_full_stop(result: str) -> None:
     shown = render("job.html", job=job)
     assert f"without a result: {result.rstrip('. ')}.</p>" in shown
     assert ".." not in shown
+
+
+def test_pages_of_the_documentation_are_linked_in_texts() -> None:
+    text = "As in <b> (docs/filters.md), not docs/secret.md.\u202e"
+    assert linked(text, {"filters"}, "/b/x/docs") == (
+        'As in &lt;b&gt; (<a href="/b/x/docs/filters">docs/filters.md</a>), not docs/secret.md.'
+        "\\u202e"
+    )

@@ -21,7 +21,7 @@ PARTS: Final = frozenset(
         "/story.svg",
         "/dead-letters/whole",
         "/message/body",
-    }  # fmt: skip
+    }
 )
 """Routes of parts, which pages load, and of files."""
 BY_FORMS: Final = frozenset({"/do/{group}/{name}/done", "/cluster"})
@@ -66,7 +66,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "/integrity": ("",),
     "/report": ("?name={report}",),
     "/sql": ("", f"?q={BARS}", f"?q={LINES}", "?q=SELECT+nothing+FROM+events"),
-    "/docs/{page}": ("operations", "cli"),
+    "/docs": ("",), "/docs/{page}": ("operations", "cli"),
 }  # fmt: skip
 """Examples of each page of a broker, by its route: each follows the path."""
 STATUSES: Final = {
