@@ -2,12 +2,14 @@
 XML or bytes, a large one by pieces. Bodies are shown, never executed.
 """
 
+import logging
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from daybook.client.control import ControlError
 from daybook.console.brokers import Answer
@@ -20,6 +22,8 @@ from daybook.engine.names.names import plain
 from daybook.server.administration.bodies import forms_of
 from daybook.server.administration.deaths import death_in
 from daybook.server.administration.ways import way_of
+
+log = logging.getLogger("daybook.console")
 
 ROWS: Final = 50
 SAID_MAX: Final = 5
@@ -112,14 +116,26 @@ async def body(visit: Visit) -> Response:
             " its body",
         )
     headers = {"content-disposition": f'attachment; filename="message-{wanted}.bin"'}
-    return StreamingResponse(
+    return Download(
         _pieces(visit, asked, first), media_type="application/octet-stream", headers=headers
     )
 
 
+class Download(StreamingResponse):
+    """A file in pieces. Where one cannot be had, the connection ends without the end of the file,
+    so that no browser takes a part for the whole."""
+
+    async def stream_response(self, send: Send) -> None:
+        """See StreamingResponse."""
+        try:
+            await super().stream_response(send)
+        except (ConsoleError, ControlError) as error:
+            # uvicorn closes the connection of a response that is not complete.
+            log.warning("a file was broken off: %s", error)
+
+
 async def _pieces(visit: Visit, asked: Answer, first: Answer) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body. Raises the errors of asking, and Refused: the connection
-    ends then without the end of the file, so that no browser takes a part for the whole."""
+    """Yield the pieces of a body. Raises the errors of asking, and Refused."""
     yield _piece_in(first)
     for number in range(2, first["pieces"] + 1):
         row = await visit.look(asked | {"piece": number})
