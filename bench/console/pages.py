@@ -119,6 +119,8 @@ def queue_asks(site: Site, queues: int) -> list[Ask]:
         Ask("one address", site.path("/address", address)),
         Ask("messages", site.path("/messages", queue)),
         Ask("one message", site.path("/message", queue | {"message": _message(site)})),
+        Ask("its body", site.path("/message/body", queue | {"message": _message(site)})),
+        Ask("the manual", site.path("/docs")),
         Ask("dead letters", site.path("/dead-letters")),
         Ask("dead letters of a queue", site.path("/dead-letters", queue)),
         Ask("dead letters of a whole queue", site.path(WHOLE, queue | {"by": "error"})),

@@ -128,7 +128,7 @@ def candidates_lead_though_another_has_more(patch: Patch) -> None:
     patch.setattr(gathering.Gathering, "obstacle", "")
 
 
-@of(Acks.MAJORITY, 3, 53)
+@of(Acks.MAJORITY, 3, 104)
 def longer_journals_win_whatever_their_epoch(patch: Patch) -> None:
     patch.setattr(gathering, "freshness", lambda said: said.place)
 
