@@ -108,6 +108,7 @@ def _filled(path: str) -> Iterator[str]:
 def queue_asks(site: Site, queues: int) -> list[Ask]:
     """Return all pages of a broker with many queues."""
     queue, address = {"queue": QUEUE}, {"address": QUEUE}
+    message = queue | {"message": _message(site)}
     return [
         Ask("start", "/"),
         Ask("login", "/login"),
@@ -118,8 +119,8 @@ def queue_asks(site: Site, queues: int) -> list[Ask]:
         Ask("one queue, for its chart", site.path("/queue/growth", queue)),
         Ask("one address", site.path("/address", address)),
         Ask("messages", site.path("/messages", queue)),
-        Ask("one message", site.path("/message", queue | {"message": _message(site)})),
-        Ask("its body", site.path("/message/body", queue | {"message": _message(site)})),
+        Ask("one message", site.path("/message", message)),
+        Ask("its body", site.path("/message/body", message)),
         Ask("the manual", site.path("/docs")),
         Ask("dead letters", site.path("/dead-letters")),
         Ask("dead letters of a queue", site.path("/dead-letters", queue)),

@@ -16,10 +16,9 @@ PROCESSES = ("broker", "writer", "indexer")
 def most(hours: list[Hour], process: str) -> int:
     """Return the most memory of a process; one that has just been forked is as large as the broker,
     until it begins its own program."""
-    own = [hour.rss[process] for hour in hours]
     return max(
-        used for used, hour in zip(own, hours, strict=True)
-        if process == "broker" or used != hour.rss["broker"]
+        hour.rss[process] for hour in hours
+        if process == "broker" or hour.rss[process] != hour.rss["broker"]
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The state at any event, from whatever snapshot, is the fold of all events up to it."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -21,7 +22,7 @@ from daybook.recovery import moments
 from daybook.recovery.moments import Reached, course_at, state_at
 from tests.support.histories import HISTORY_ID, write_history
 from tests.support.scenario import Step, play, steps
-from tests.support.world import World
+from tests.support.world import Event, World
 from tests.support.world import fold as fold_events
 
 FEW = st.sampled_from((0, 0, 20, moments.FEW_EVENTS))
@@ -43,6 +44,20 @@ def index_with_snapshots(data: Path, last_lsn: int, ends: set[int]) -> list[int]
     return [each.lsn for each in known_snapshots(data / SNAPSHOTS, HISTORY_ID)]
 
 
+@contextmanager
+def played(scenario: list[Step], cuts: list[int], few: int) -> Iterator[tuple[Path, list[Event]]]:
+    """Yield a data directory with the history of a scenario, and its events."""
+    world = World()
+    play(world, scenario)
+    world.turn()
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(fold, "PLAIN_MIN", 1),
+        patch.object(moments, "FEW_EVENTS", few),
+    ):
+        yield write_history(Path(folder), world.journal, cuts=cuts), world.journal
+
+
 @given(
     scenario=steps,
     cuts=st.lists(st.integers(1, 300), max_size=12),
@@ -52,17 +67,8 @@ def index_with_snapshots(data: Path, last_lsn: int, ends: set[int]) -> list[int]
 def test_the_state_at_an_event_is_the_fold_up_to_it(
     scenario: list[Step], cuts: list[int], asked: list[int], few: int
 ) -> None:
-    world = World()
-    play(world, scenario)
-    world.turn()
-    journal = world.journal
     wrong: list[str] = []
-    with (
-        TemporaryDirectory() as folder,
-        patch.object(fold, "PLAIN_MIN", 1),
-        patch.object(moments, "FEW_EVENTS", few),
-    ):
-        data = write_history(Path(folder), journal, cuts=cuts)
+    with played(scenario, cuts, few) as (data, journal):
         known = index_with_snapshots(data, len(journal), set(cuts))
         assert known
         disk = RealDisk(data / JOURNAL)
@@ -92,18 +98,8 @@ def test_the_state_at_an_event_is_the_fold_up_to_it(
 def test_a_moment_that_begins_with_an_earlier_one_is_the_fold_up_to_it(
     scenario: list[Step], cuts: list[int], asked: list[int], few: int
 ) -> None:
-    world = World()
-    play(world, scenario)
-    world.turn()
-    journal = world.journal
     wrong: list[str] = []
-    with (
-        TemporaryDirectory() as folder,
-        patch.object(fold, "PLAIN_MIN", 1),
-        patch.object(moments, "FEW_EVENTS", few),
-        ExitStack() as kept,
-    ):
-        data = write_history(Path(folder), journal, cuts=cuts)
+    with played(scenario, cuts, few) as (data, journal), ExitStack() as kept:
         known = index_with_snapshots(data, len(journal), set(cuts[:2]))
         disk = RealDisk(data / JOURNAL)
         earlier: Reached | None = None
