@@ -104,15 +104,16 @@ class ConsoleConfig(msgspec.Struct, frozen=True):
 def of_directory(
     data: Path, listen: str | None, certificate: Path | None = None,
     private_key: Path | None = None, names: tuple[str, ...] = (), docs: str = "",
-    proofs: Proofs = NO_PROOFS,
+    proofs: Proofs = NO_PROOFS, broker: str = "",
 ) -> ConsoleConfig:  # fmt: skip
-    """Return the configuration of a console for the broker of one data directory. Raises
-    ConsoleError."""
+    """Return the configuration of a console for the broker of one data directory, which is called
+    like that without the name `broker`. Raises ConsoleError."""
     if not data.is_dir():
         raise ConsoleError(
             f"{data} is not a directory; name the data directory of the broker with --data"
         )
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", data.resolve().name).strip("-._") or "broker"
+    called = broker or data.resolve().name
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", called).strip("-._") or "broker"
     _check_files(proofs.public_keys, "--public-key")
     places = [Place(name[:64], data, proofs=proofs)]
     return _made(places, listen or CONSOLE_LISTEN, certificate, private_key, names, docs)

@@ -106,6 +106,7 @@ class Visit:
         self.is_running = True
         self.now: Final = time.time_ns() // 1000
         self.commands: frozenset[str] | None = None
+        self.seen: tuple[str, ...] = ()
         self.shown_lsn = 0
 
     @property
@@ -154,6 +155,8 @@ class Visit:
             self.commands = frozenset()
             return False
         self.commands = frozenset(each["command"] for each in told["commands"])
+        # A broker on another machine may be older, and say nothing of them.
+        self.seen = self.seen or tuple(told.get("seen", ()))
         return True
 
     async def look(self, request: Answer) -> Answer:

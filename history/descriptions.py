@@ -206,7 +206,7 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
             parts.append(_origin(value))
         elif row[KIND] == events.SETTINGS_CHANGED and isinstance(value, dict):
             parts += _settings(name, value)
-        elif name not in TOLD_APART and (name not in NAMED_BY_COLUMNS or _is_unnamed(row, name)):
+        elif name not in TOLD_APART and not _is_named(row, name):
             parts.append(_field(name, value))
     if event.headers and row[FLAGS] & FORMAT != LINES:
         parts.append(_format(row[FLAGS]))
@@ -264,9 +264,12 @@ def _value(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-def _is_unnamed(row: Row, name: str) -> bool:
-    """Whether no column has the name of what an event is about, as for diverts."""
-    return name == "name" and not (row[QUEUE] or row[ADDRESS])
+def _is_named(row: Row, name: str) -> bool:
+    """Whether the phrase for a column has a field of the detail already."""
+    if name == "client_id":
+        return row[KIND] == events.CONNECTION_OPENED
+    # Diverts have a name, and no column of their own.
+    return name in NAMED_BY_COLUMNS and (name != "name" or bool(row[QUEUE] or row[ADDRESS]))
 
 
 def _settings(name: str, matches: dict[str, Any]) -> Iterator[str]:

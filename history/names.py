@@ -37,7 +37,8 @@ class Names:
         elif subject == life.CONNECTION:
             connection = cast(details.ConnectionDetail, decoded)
             by = f" by {connection.protocol}" if connection.protocol else ""
-            peer = f"{connection.user or '?'} from {connection.peer}"
+            client = f", client id '{connection.client_id}'," if connection.client_id else ""
+            peer = f"{connection.user or '?'}{client} from {connection.peer}"
             self.connections[row[CONNECTION]] = peer + by
         elif subject == life.CONSUMER:
             consumer = cast(details.ConsumerAttachedDetail, decoded)

@@ -20,9 +20,9 @@ class ConsoleKeeper:
         self._supervisor: Final = supervisor
         self._companion: Final = Companion(CONSOLE)
 
-    def keep(self, section: ConsoleSection, data_directory: str) -> None:
-        """Start, restart or end it, as configured."""
-        command = command_of(section, data_directory)
+    def keep(self, section: ConsoleSection, data_directory: str, name: str) -> None:
+        """Start, restart or end it, as configured; `name` is that of the broker."""
+        command = command_of(section, data_directory, name)
         is_same = command == self._companion.command
         # At SIGHUP a console over TLS reads its certificate again; one that does not serve yet is
         # started again.

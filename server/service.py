@@ -330,7 +330,8 @@ class Service:
         section = self.config.console
         self.premises.read_console(section)
         if self._cluster.has_console:
-            self._console.keep(section, self.config.broker.data_directory)
+            broker = self.config.broker
+            self._console.keep(section, broker.data_directory, broker.name)
 
     def _listen_to_writer(self) -> None:
         writer = self._writer

@@ -24,6 +24,10 @@ _FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
     help="A file with [[broker]] for each of several brokers (docs/console.md), instead of --data.",
 )  # fmt: skip
 @click.option(
+    "--broker", default="", metavar="NAME",
+    help="What the broker of --data is called in the console. Default: like its folder.",
+)  # fmt: skip
+@click.option(
     "--listen", metavar="http://HOST:PORT",
     help="Listen here; https:// needs --certificate and --private-key. Default:"
     " http://127.0.0.1:8162.",
@@ -61,10 +65,10 @@ _FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 @click.option("--with-broker", is_flag=True, hidden=True, help="End with the standard input.")
 @click.pass_context
 def console(
-    ctx: click.Context, data: Path, config_file: Path | None, listen: str | None,
-    certificate: Path | None, private_key: Path | None, names: tuple[str, ...], docs: str,
-    archive: str, public_keys: tuple[Path, ...], anchors: tuple[Path, ...], link: bool | None,
-    with_broker: bool,
+    ctx: click.Context, data: Path, config_file: Path | None, broker: str,
+    listen: str | None, certificate: Path | None, private_key: Path | None,
+    names: tuple[str, ...], docs: str, archive: str, public_keys: tuple[Path, ...],
+    anchors: tuple[Path, ...], link: bool | None, with_broker: bool,
 ) -> None:  # fmt: skip
     """Show the broker, its queues and its past in a browser.
 
@@ -87,10 +91,10 @@ def console(
         click.core.ParameterSource.COMMANDLINE
     ):
         raise click.UsageError("--config and --data both name brokers; leave one out")
-    if config_file is not None and (archive or public_keys or anchors):
+    if config_file is not None and (broker or archive or public_keys or anchors):
         raise click.UsageError(
-            "--archive, --public-key and --anchor are for --data; in the file of --config each"
-            " [[broker]] has its own"
+            "--broker, --archive, --public-key and --anchor are for --data; in the file of --config"
+            " each [[broker]] has its own"
         )
     says_link = sys.stdout.isatty() if link is None else link
 
@@ -105,7 +109,9 @@ def console(
             config = from_file(config_file, listen)
         else:
             proofs = Proofs(archive, public_keys, anchors)
-            config = of_directory(data, listen, certificate, private_key, names, docs, proofs)
+            config = of_directory(
+                data, listen, certificate, private_key, names, docs, proofs, broker
+            )
         if with_broker:
             stand_back()
         serve(config, ready, ends_with=sys.stdin.fileno() if with_broker else None)

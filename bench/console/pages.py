@@ -41,6 +41,7 @@ UNASKED: Final = {
     "/enter/{secret}": "the operator's link: the browser logged in by it",
     f"{BROKER}/live": "events for an overview that is open; it never ends",
     f"{BROKER}/integrity/live": "events for a page that is open; it ends with the check",
+    f"{BROKER}/do/{{group}}/{{name}}/confirm": "one of them is, at a queue of many messages",
     f"{BROKER}/do/{{group}}/{{name}}/done": "what a form did, which the console remembers",
     f"{BROKER}/cluster": "only a node of a cluster has it; its node is asked, and knows no queues",
     f"{BROKER}/list/shards": "only a sharded queue has it, with other brokers; it shows one queue",
@@ -232,12 +233,14 @@ def _history_of_queues(site: Site) -> list[Ask]:
 def message_asks(site: Site, messages: int) -> list[Ask]:
     """Return the pages of a queue with many messages, and of many dead letters."""
     queue = {"queue": worlds.LARGE}
+    moved = queue | {"target": worlds.LARGE, "filter": "rare = 'yes'"}
     last = messages - 50
     first_id = site.find(site.path("/messages", queue), "message=")
     asks = [
         Ask("one queue", site.path("/queue", queue)),
         Ask("messages", site.path("/messages", queue)),
         Ask("messages, in the middle", site.path("/messages", queue | {"offset": messages // 2})),
+        Ask("question before a move", site.path("/do/queue/move/confirm", moved)),
         Ask("messages, the last ones", site.path("/messages", queue | {"offset": last})),
         Ask("messages, half fit", site.path("/messages", queue | {"filter": "region = 'eu'"})),
         Ask("messages, few fit", site.path("/messages", queue | {"filter": "rare = 'yes'"})),

@@ -22,6 +22,7 @@ from daybook.console.visits import (
     DIGITS_MAX,
     FORBIDDEN,
     NOT_FOUND,
+    TARGET_CHARS_MAX,
     UNAVAILABLE,
     Page,
     Refused,
@@ -84,6 +85,8 @@ DO_IT: Final = "Do it"
 
 
 CONFLICT: Final = 409
+CONFIRM: Final = "/confirm"
+"""The end of the path of a question."""
 ONCE: Final = "once"
 """The field, and the part of a URL, that says which confirmation is meant; no request has it."""
 
@@ -365,7 +368,7 @@ async def _form_page(
     return visit.page(
         "form.html", title=_title(found), code=code, found=found, fields=fields, texts=texts,
         now={name: _in_words(value) for name, value in now.items()}, emptied=EMPTIED,
-        why=why, place=place_of(found.row), manuals=documents(),
+        why=why, place=place_of(found.row), manuals=documents(), action=_path(visit, found),
         help=in_words_of_the_form((found.way.doc or found.row.__doc__ or "").strip(), found),
     )  # fmt: skip
 
@@ -400,34 +403,66 @@ def _sentence(found: Found, asked: dict[str, Any], answer: dict[str, Any]) -> st
 
 
 async def submit(visit: Visit) -> Response:
-    """Show what a form will do, or do it when that is confirmed."""
+    """Lead to the question what a form will do, or do it when that is confirmed."""
     found = _found(visit)
     given = await checked_form(visit)
     is_confirmed, goes_back = ("confirmed", "yes") in given, ("back", "yes") in given
     token = dict(given).get(ONCE, "")
     given = [(name, value) for name, value in given if name not in ("confirmed", "back", ONCE)]
     if goes_back:
-        # Not a link: what was given may be too long for a URL.
-        return await _form_page(visit, found, given)
+        return _led(visit, found, "", given) or await _form_page(visit, found, given)
     try:
         asked = request_in(found, given)
     except ValueError as error:
         return await _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
     if not is_confirmed:
-        await _check_right(visit, found, given)
-        return visit.page(
-            "confirm.html", title=f"{_title(found)}?", found=found, given=given,
-            once=visit.session.new_confirmation(visit.broker.name),
-            said=said_in(fields_of(found), given), command=command(visit, found.way, asked),
-            concerns=await _concerned(visit, asked),
-            objection=await _objection(visit, found, asked),
-            destroys=found.way.command in DESTROYS, does=label_of(found, asked),
-        )  # fmt: skip
+        led = _led(visit, found, CONFIRM, given)
+        return led or await _question(visit, found, asked, given)
     outcome = await _once(visit, found, asked, visit.session.confirmation(token, visit.broker.name))
     if isinstance(outcome, Failed):
         return await _form_page(visit, found, given, why=outcome.why, code=outcome.code)
     query = urlencode({ONCE: token})
-    return RedirectResponse(f"{visit.request.url.path}/done?{query}", 303)
+    return RedirectResponse(f"{_path(visit, found)}/done?{query}", 303)
+
+
+def _path(visit: Visit, found: Found) -> str:
+    """Return the path of a form."""
+    group, _, name = found.way.command.partition(" ")
+    return visit.url(f"do/{group}/{name}")
+
+
+def _led(
+    visit: Visit, found: Found, page: str, given: list[tuple[str, str]]
+) -> RedirectResponse | None:
+    """Return the way to a page of a form with what was given, so that a browser can go back to it;
+    None if that is too long for a URL."""
+    target = f"{_path(visit, found)}{page}?{urlencode(given)}"
+    return RedirectResponse(target, 303) if len(target) <= TARGET_CHARS_MAX else None
+
+
+async def question(visit: Visit) -> Response:
+    """Show what a form will do, and ask whether to do it."""
+    found = _found(visit)
+    given = [*visit.query.multi_items()]
+    try:
+        asked = request_in(found, given)
+    except ValueError as error:
+        return await _form_page(visit, found, given, why=str(error), code=BAD_REQUEST)
+    return await _question(visit, found, asked, given)
+
+
+async def _question(
+    visit: Visit, found: Found, asked: dict[str, Any], given: list[tuple[str, str]]
+) -> Response:
+    await _check_right(visit, found, given)
+    return visit.page(
+        "confirm.html", title=f"{_title(found)}?", found=found, given=given,
+        once=visit.session.new_confirmation(visit.broker.name), action=_path(visit, found),
+        said=said_in(fields_of(found), given), command=command(visit, found.way, asked),
+        concerns=await _concerned(visit, asked),
+        objection=await _objection(visit, found, asked),
+        destroys=found.way.command in DESTROYS, does=label_of(found, asked),
+    )  # fmt: skip
 
 
 def label_of(found: Found, asked: dict[str, Any]) -> str:
@@ -662,5 +697,6 @@ async def _row_of(visit: Visit, place: str, name: str) -> dict[str, Any]:
 
 PAGES: Final[tuple[tuple[str, Page, list[str]], ...]] = (
     ("/do/{group}/{name}", form, ["GET"]), ("/do/{group}/{name}", submit, ["POST"]),
+    (f"/do/{{group}}/{{name}}{CONFIRM}", question, ["GET"]),
     ("/do/{group}/{name}/done", result, ["GET"]),
 )  # fmt: skip

@@ -251,7 +251,15 @@ function replaced(page) {
     }
   }
   ages();
+  edges();
   return true;
+}
+
+// A table with more columns behind its right edge has a shadow there.
+function edges() {
+  for (const box of document.querySelectorAll(".scroll")) {
+    box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  }
 }
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -261,6 +269,9 @@ document.addEventListener("DOMContentLoaded", () => {
   copyButtons(document);
   slider();
   ages();
-  setInterval(ages, 1000);
+  setInterval(() => { ages(); edges(); }, 1000);
+  edges();
+  document.addEventListener("scroll", edges, true);
+  window.addEventListener("resize", edges);
   charts();
 });

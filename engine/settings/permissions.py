@@ -9,6 +9,7 @@ everything. Pure functions of the rules: must never know a connection, a clock o
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine.names.matches import Covering
@@ -56,6 +57,8 @@ EVERYTHING: Final = "#"
 ROLES_NONE: Final[frozenset[str]] = frozenset()
 REMEMBERED_MAX: Final = 10_000
 """For how many users, names and permissions the answer is remembered."""
+MATCHES_MAX: Final = 20
+"""How many matches are told of those that grant a user a permission."""
 
 
 class Right(NamedTuple):
@@ -136,7 +139,7 @@ class Permissions:
             (match for match in rules if QUEUE_MARK not in match), syntax
         )
         self._remembered: dict[tuple[str, str, str, str | None], bool] = {}
-        self._somewhere: dict[tuple[str, str], bool] = {}
+        self._somewhere: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def roles_of(self, user: str) -> frozenset[str]:
         """Return the roles of a user."""
@@ -189,15 +192,20 @@ class Permissions:
 
     def grants_somewhere(self, user: str, permission: str) -> bool:
         """Return whether any rule grants a user a permission, at whatever address."""
-        if not self.count:
-            return True
+        return not self.count or bool(self.matches_of(user, permission))
+
+    def matches_of(self, user: str, permission: str) -> tuple[str, ...]:
+        """Return the first matches whose rules grant a user a permission; those for one virtual
+        host begin with the host. A more specific rule may take it away at a place."""
         key = user, permission
         found = self._somewhere.get(key)
         if found is None:
-            every = (self, *self._of_hosts.values())
-            found = any(
-                rules._grants(match, user, permission) for rules in every for match in rules.rules
+            granted = (
+                match
+                for match, granted in self.every_rule()
+                if self._among(granted.get(permission, ()), user)
             )
+            found = tuple(islice(granted, MATCHES_MAX))
             if len(self._somewhere) >= REMEMBERED_MAX:
                 self._somewhere.clear()
             self._somewhere[key] = found
@@ -253,8 +261,10 @@ class Permissions:
 
     def _grants(self, match: str, user: str, permission: str) -> str:
         """Return the name in a rule that gives a user a permission, empty if none does."""
+        return self._among(self.rules[match].get(permission, ()), user)
+
+    def _among(self, names: tuple[str, ...], user: str) -> str:
+        """Return the name that means a user, empty if none does."""
         roles = self.roles_of(user)
-        for who in self.rules[match].get(permission, ()):
-            if who == ANYONE or who in roles or who == USER + user:
-                return who
-        return ""
+        means = (who for who in names if who == ANYONE or who in roles or who == USER + user)
+        return next(means, "")

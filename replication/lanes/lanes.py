@@ -13,6 +13,7 @@ from typing import Any, Final
 from daybook.journal.places import Place
 from daybook.replication.lanes.counting import Counting
 from daybook.replication.lanes.lane import Lane, dial, in_thread
+from daybook.replication.lanes.order import LaneOrder, behind
 from daybook.replication.leading import BrokerEnd
 from daybook.replication.links import LinkRefused, Security
 from daybook.replication.messages import Ack, Blocks
@@ -22,6 +23,12 @@ from daybook.replication.wire import LANE_BYTES_MAX, LANE_VERSION, Hello, WireDa
 TELL_SECONDS: Final = 0.05
 STEADY_SECONDS: Final = 5.0
 """A lane that was open for less is opened again after longer and longer pauses."""
+
+
+def _send(lanes: list[Lane], place: Place, data: bytes) -> None:
+    frame, end = b"".join(pack(Blocks(place, data))), behind(place, data)
+    for lane in lanes:
+        lane.send(frame, end)
 
 
 class Lanes:
@@ -41,7 +48,7 @@ class Lanes:
         self._end: Final = end
         self._loop: Final = loop
         self._on_durable: Final = on_durable
-        self._open: Final[dict[str, Lane]] = {}
+        self._open: Final = LaneOrder(self.counting.needed, _send, loop.call_later)
         # These, and those that no follower has taken yet.
         self._dialled: Final[dict[str, Lane]] = {}
         self._numbers: Final = {each: place for place, each in enumerate(settings.others)}
@@ -63,12 +70,9 @@ class Lanes:
 
     def send(self, place: Place, data: bytes) -> None:
         """Send a block while it is written at a place."""
-        frame = b"".join(pack(Blocks(place, data)))
-        end = place._replace(offset=place.offset + len(data))
-        for lane in list(self._open.values()):
-            lane.send(frame, end)
+        self._open.send(place, data)
         self.blocks += 1
-        self.counting.sent(end)
+        self.counting.sent(behind(place, data))
 
     def written(self, place: Place) -> None:
         """Let the node ship what is written here and went over no lane; any thread may call it."""
@@ -90,6 +94,7 @@ class Lanes:
     def _acked(self, node: str, ack: Ack) -> None:
         self.counting.acked(node, ack)
         self._count()
+        self._open.acked(node, ack.place)
         self._tell_soon()
 
     def _count(self, confirmed: int = 0) -> None:
@@ -162,24 +167,26 @@ class Lanes:
         return lane
 
     def _opened(self, node: str, lane: Lane) -> None:
-        self._open[node] = lane
+        self._open.add(node, lane)
         self.trouble[node] = ""
 
     def _ended(self, node: str, why: str) -> None:
         self.trouble[node] = why
         self._dialled.pop(node, None)
-        if self._open.pop(node, None) is not None:
+        if self._open.remove(node):
             self.counting.lost(node)
 
     def close(self) -> None:
         """End all lanes."""
         for task in self._tasks:
             task.cancel()
+        self._open.close()
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
 
     def status(self) -> dict[str, Any]:
         """Return which lanes are open, why others are not, and how many blocks went over them."""
-        closed = {node: why for node, why in sorted(self.trouble.items()) if node not in self._open}
-        return {"open": sorted(self._open), "closed": closed, "blocks": self.blocks}
+        names = sorted(self._open.names)
+        closed = {node: why for node, why in sorted(self.trouble.items()) if node not in names}
+        return {"open": names, "closed": closed, "blocks": self.blocks}

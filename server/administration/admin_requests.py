@@ -575,7 +575,8 @@ class Offers(Reading, frozen=True, tag="commands"):
         return []
 
     def look(self, source: ViewSource) -> Answer:
-        """Return the commands with their requests."""
+        """Return the commands with their requests, and at any place, too, the first matches of what
+        the user may see."""
         rights, is_placed = source.rights, self.queue or self.address
         found = []
         for tag, row in REQUESTS.items():
@@ -587,7 +588,8 @@ class Offers(Reading, frozen=True, tag="commands"):
             ):
                 continue
             found += [{"command": way.command, "request": tag} for way in row.ways]
-        return {"commands": found}
+        seen = rights.seen() if rights is not None and not is_placed else []
+        return {"commands": found, "seen": seen}
 
     def _sample(self, state: State, row: type[Request]) -> Request:
         """Return a request about the place, with something for the other fields that it needs."""

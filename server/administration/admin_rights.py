@@ -8,6 +8,7 @@ The engine checks the targets of moves, because only it knows them
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Final
 
 from daybook.engine.core.permission_checks import actor_may, refusal
@@ -68,6 +69,13 @@ class AdminRights:
         manages = self._has_everywhere(MANAGE)
         sees = manages or self._has_everywhere(BROWSE)
         return {"user": self.actor.user, "sees": sees, "manages": manages}
+
+    def seen(self) -> list[str]:
+        """Return the first matches over the addresses that the user may browse or administer; more
+        specific rules may take that away. Nothing without rules."""
+        permissions = self._permissions or Permissions({})
+        found = (permissions.matches_of(self.actor.user, each) for each in (BROWSE, MANAGE))
+        return list(dict.fromkeys(chain.from_iterable(found)))
 
     def _has_everywhere(self, permission: str) -> bool:
         if self._permissions is None and not self.actor.hosts:

@@ -16,6 +16,7 @@ TEXT_MAX: Final = 1 << 20
 """A form that would be longer is not shown."""
 INDENT: Final = "  "
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_ESCAPES: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\.")
 _CONTINUING: Final = 0b10000000
 _MARK: Final = 0b11000000
 _EDGE: Final = 3
@@ -99,9 +100,22 @@ def _json(text: str) -> str | None:
     """Return JSON with a line for each value, None if it is none or too deep."""
     try:
         json.loads(text)
-        return _indented(_TOKENS.findall(text))
+        return _indented([_unescaped(part) for part in _TOKENS.findall(text)])
     except (ValueError, RecursionError, NotShown):
         return None
+
+
+def _unescaped(token: str) -> str:
+    """Return a text of JSON with letters for their numbers; what is not to be seen, or ends a text,
+    keeps its number."""
+    return _ESCAPES.sub(_letters, token) if "\\u" in token else token
+
+
+def _letters(escape: re.Match[str]) -> str:
+    if not escape[0].startswith("\\u"):
+        return escape[0]
+    letters = str(json.loads(f'"{escape[0]}"'))
+    return letters if letters.isprintable() and not {'"', "\\"} & {*letters} else escape[0]
 
 
 def _indented(tokens: list[str]) -> str:

@@ -191,6 +191,10 @@ class Judge(Protocol):
         """Return whether requests of this kind are allowed at any place."""
         ...
 
+    def seen(self) -> list[str]:
+        """Return the first matches over the addresses that they may browse or administer."""
+        ...
+
 
 class ViewSource(msgspec.Struct, frozen=True):
     """Where views come from: the state of a running broker, or one that was folded from a journal.

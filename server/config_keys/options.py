@@ -57,12 +57,15 @@ _OFF: Final = (
     'every decision is journaled: write "decisions", which journals neither headers nor body'
 )
 
+BROKER_NAME: Final = "daybook"
+"""The name of a broker that got none."""
 BROKER: Final = (
     Option(
         "name",
         NAME,
-        "daybook",
-        "The name of the broker to clients and in logs, and its container id in AMQP.",
+        BROKER_NAME,
+        "The name of the broker to clients, in its console and in logs, and its container id in"
+        " AMQP.",
     ),
     Option(
         "data-directory",

@@ -15,7 +15,7 @@ from daybook.journal.archive.store import without_password
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.config_keys.config_source import Block
 from daybook.server.config_keys.kinds import Invalid
-from daybook.server.config_keys.options import CONSOLE_LISTEN
+from daybook.server.config_keys.options import BROKER_NAME, CONSOLE_LISTEN
 from daybook.server.configuration.encryption import is_loopback
 from daybook.server.configuration.host_config import Problem
 
@@ -134,11 +134,14 @@ def with_paths(section: ConsoleSection, absolute: Callable[[str], object]) -> Co
     return msgspec.structs.replace(section, archive=archive, **files, **lists)
 
 
-def command_of(section: ConsoleSection, data_directory: str) -> tuple[str, ...]:
-    """Return the command line of the console for a broker, empty if there is to be none."""
+def command_of(section: ConsoleSection, data_directory: str, name: str) -> tuple[str, ...]:
+    """Return the command line of the console for a broker, empty if there is to be none. A name
+    that nobody chose says less than the data directory."""
     if not section.listen:
         return ()
+    chosen = name if name != BROKER_NAME else ""
     texts = (
+        ("--broker", chosen),
         ("--certificate", section.certificate), ("--private-key", section.private_key),
         *(("--name", name) for name in section.names), ("--docs", section.docs),
         ("--archive", section.archive),

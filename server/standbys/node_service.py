@@ -159,7 +159,8 @@ class NodeService:
         self._probe.start()
 
     def _keep_console(self) -> None:
-        self._console.keep(self._whole.console, str(self._files.data))
+        whole = self._whole
+        self._console.keep(whole.console, str(self._files.data), whole.broker.name)
 
     def _close_files(self, files: ReplicaFiles) -> None:
         """Make room for the broker: in the data directory, and at its ports."""

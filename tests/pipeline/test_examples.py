@@ -68,10 +68,11 @@ def test_a_summary_of_every_queue(java: str, broker: BrokerProcess) -> None:
     assert "orders" in run("spark_summary.py", broker.data, url_of(broker))
     rows = [json.loads(body) for body in bodies(broker, "summaries")]
     [orders] = [row for row in rows if row["queue"] == "orders"]
-    assert orders == {
-        "queue": "orders", "Routed": 3, "Delivered": 3, "Acknowledged": 2, "Returned": 1,
-        "DeadLettered": 0,
-    }  # fmt: skip
+    # A consumer that ends may give back another message than the one that was rejected.
+    returned, delivered = orders.pop("Returned"), orders.pop("Delivered")
+    assert returned >= 1
+    assert delivered == returned + 2
+    assert orders == {"queue": "orders", "Routed": 3, "Acknowledged": 2, "DeadLettered": 0}
 
 
 @pytest.mark.slow

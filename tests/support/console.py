@@ -22,6 +22,8 @@ from tests.support.process import DAYBOOK, STOP_SECONDS, wait_for
 
 ANSWER_SECONDS: Final = 60.0
 _READY: Final = re.compile(r"^ready (http\S+)$", re.MULTILINE)
+_RESULT: Final = re.compile(r"/b/[^/]+/do/[^?]*/(confirm|done)\?")
+"""Where a form leads: to its question, and to what was done."""
 _LINK: Final = re.compile(r"^log in as the operator: \S+(/enter/\S+)$", re.MULTILINE)
 
 
@@ -192,11 +194,12 @@ class Browser:
         return self.ask("POST", path, urlencode(fields))
 
     def submit(self, shown: Shown, **fields: str) -> Shown:
-        """Fill in the form of a page, and send it; show the page with what it did."""
+        """Fill in the form of a page, and send it; show the page with the question, or with what it
+        did."""
         form = Form(shown.text)
         answer = self.post(form.action, form.fields | fields)
         result = answer.headers.get("location", "")
-        return self.get(result) if "/done?" in result else answer
+        return self.get(result) if re.match(_RESULT, result) else answer
 
     def log_in(self, login: str, passcode: str, **more: str) -> Shown:
         """Log in."""

@@ -274,10 +274,20 @@ def test_a_reader_sees_and_changes_nothing(broker: BrokerProcess, visit: Visit) 
         "user 'rea' may not administer address 'read-only'; the permission manage is missing there"
     )
     assert 'name="queue"' not in shown.text
+    for page, what in (
+        ("queue?queue=read-only", "this queue, nor its messages"),
+        ("address?address=read-only", "this address"),
+        ("messages?queue=read-only", "the messages of this queue"),
+    ):
+        for browser, is_said in ((rea, True), (visit("ada"), False)):
+            words = browser.get(f"/b/data/{page}").words
+            assert (f"'rea' may not change {what}." in words) is is_said, page
+            assert "may not change" in words or not is_said
     fields = Form(rea.get("/b/data").text).fields | {"queue": "read-only"}
-    for more in ({}, {"confirmed": "yes"}):
-        refused = rea.post("/b/data/do/queue/purge", fields | more)
-        assert refused.status in (403, 409), more
+    asked = rea.post("/b/data/do/queue/purge", fields)
+    confirmed = rea.post("/b/data/do/queue/purge", fields | {"confirmed": "yes"})
+    for refused in (rea.get(asked.headers["location"]), confirmed):
+        assert refused.status in (403, 409)
         assert 'name="confirmed"' not in refused.text
     assert ask(broker.data, {"do": "browse", "queue": "read-only"})["in_queue"] == 1  # type: ignore[index]
 
@@ -366,6 +376,8 @@ def test_dead_letters_are_seen_by_who_may_browse_their_address(
     assert re.findall(r'<option value="([^"]*)">', shown.text) == ["orders.dead"]
     assert "did not die 1" in shown.words, "it is the only one"
     assert "grave" not in shown.text
+    assert "You may see what fits orders.# , except" in sam.get("/b/data").words
+    assert "You may see what fits" not in visit("nil").get("/b/data").words
     for page in ("hour", "past"):
         shown = visit("nil").get(f"/b/data/{page}")
         assert shown.status == 403, page

@@ -48,6 +48,31 @@ def test_a_connection_is_closed_from_each_row_that_names_it(
         assert "closed 1" in browser.submit(asked).words
 
 
+def test_the_question_is_a_page_with_what_was_given(broker: BrokerProcess, visit: Visit) -> None:
+    send(broker, "question", "x")
+    daybook(broker, "queue", "create", "question.more")
+    browser = visit("ada")
+    form = browser.get("/b/data/do/queue/move", queue="question")
+    given = Form(form.text).fields | {"target": "question.more", "filter": "a = 'ä'"}
+    answer = browser.post("/b/data/do/queue/move", given)
+    assert answer.status == 303
+    question = answer.headers["location"]
+    assert "csrf" not in question
+    for _ in range(2):
+        asked = browser.get(question)
+        assert "0 messages of queue question match now" in asked.words
+    back = browser.post(Form(asked.text).action, Form(asked.text).fields | {"back": "yes"})
+    kept = Form(browser.get(back.headers["location"]).text).fields
+    assert (kept["target"], kept["filter"]) == ("question.more", "a = 'ä'")
+    long = browser.post("/b/data/do/queue/move", given | {"filter": f"a = '{'x' * 4000}'"})
+    assert long.status == 200, "too long for a URL"
+    assert 'name="confirmed"' in long.text
+    wrong = browser.get("/b/data/do/queue/move/confirm", queue="question")
+    assert wrong.status == 400
+    assert "target is needed" in wrong.error
+    assert Form(wrong.text).action == "/b/data/do/queue/move"
+
+
 def test_a_confirmation_is_good_once(broker: BrokerProcess, visit: Visit) -> None:
     browser = visit("ada")
     send(broker, "once", "x")

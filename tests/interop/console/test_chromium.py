@@ -101,6 +101,31 @@ def watched(chromium: Any, tmp_path: Path) -> Iterator[Watched]:
         yield made
 
 
+def test_back_from_what_was_done_is_the_question(page: Page, broker: BrokerProcess) -> None:
+    send(broker, "backward", "x")
+    shown = page.go("/b/data/do/queue/pause?queue=backward")
+    shown.click("text=Go on")
+    shown.click("text=Pause queue backward")
+    shown.wait_for_selector("h1:text-is('Done')")
+    shown.go_back()
+    shown.wait_for_selector("button:text-is('Pause queue backward')")
+    shown.go_back()
+    shown.wait_for_selector("text=Go on")
+    assert not page.complaints
+
+
+def test_a_table_with_more_behind_its_edge_shows_that(page: Page, broker: BrokerProcess) -> None:
+    send(broker, "edge", "x")
+    page.page.set_viewport_size({"width": 700, "height": 700})
+    shown = page.go("/b/data/list/queues")
+    shown.wait_for_selector(".scroll.more")
+    shown.locator(".scroll").first.evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    shown.wait_for_selector(".scroll:not(.more)")
+    shown.set_viewport_size({"width": 3840, "height": 700})
+    page.go("/b/data/list/queues")
+    assert shown.locator(".scroll.more").count() == 0
+
+
 def _in_view(shown: Any, selector: str) -> bool:
     """Whether the whole of an element is in the window, and nothing that scrolls cuts it off."""
     found: bool = shown.locator(selector).first.evaluate(

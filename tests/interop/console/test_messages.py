@@ -7,8 +7,9 @@ from html import unescape
 import pytest
 
 from tests.interop.console.using import send
+from tests.interop.using import Wire, subscribed
 from tests.support.console import Browser
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -30,3 +31,23 @@ def test_a_filter_that_fits_none_says_what_filters_see(broker: BrokerProcess, vi
     link = re.search(r'<a href="([^"]*)">SQL</a> finds', shown.text)
     assert link
     assert " 1 row." in browser.get(unescape(link[1])).words
+
+
+def test_the_story_of_a_message_that_is_gone_leads_to_its_body(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect(login="ada", passcode="ada", **{"client-id": "till-3"})
+        wire.send("SEND", b"the body of a gone one", destination="gone", receipt="sent")
+        wire.expect("RECEIPT")
+        subscribed(wire, "gone", ack="auto")
+        number = wire.expect("MESSAGE").headers["message-id"]
+    browser = visit("ada")
+    wait_for(lambda: browser.get("/b/data/messages", queue="gone").text.count(number) == 0, "ack")
+    story = browser.get("/b/data/story", message=number)
+    assert story.words.count(", client id 'till-3', from ") >= 2, "its sender, and its consumer"
+    link = re.search(r'href="([^"]*)">its headers and body<', story.text)
+    assert link
+    shown = browser.get(unescape(link[1]))
+    assert "the body of a gone one" in shown.words
+    assert "as it was after event" in shown.words

@@ -63,6 +63,15 @@ def test_it_serves_users_and_ends_with_the_broker(broker: BrokerProcess) -> None
     assert not Path(f"/proc/{pid}").exists()
 
 
+def test_it_calls_the_broker_by_its_name(broker: BrokerProcess) -> None:
+    assert broker.stop() == 0
+    broker.configure(f'[broker]\nname = "orders"\n{section(0)}')
+    broker.start()
+    browser = Browser(Place(told(broker)["console"]))  # type: ignore[arg-type]
+    assert "orders" in browser.log_in("guest", "guest").words
+    assert "orders" in browser.get("/b/orders").words
+
+
 def test_it_is_started_again_and_its_death_is_a_warning(broker: BrokerProcess) -> None:
     first = told(broker)["console_pid"]
     os.kill(first, signal.SIGKILL)

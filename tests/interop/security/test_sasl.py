@@ -84,7 +84,9 @@ def test_who_does_not_exist_is_told_what_a_wrong_passcode_is_told(broker: LinksB
     found = {each["login"]: each for each in broker.lines() if each["event"] == "login refused"}
     assert "lacks" not in found["joe"]
     kind = [JOURNAL, "inspect", "--data", str(broker.data), "--kind", "ConnectionRefused", "--json"]
-    shown = nursery.run(kind, capture_output=True, check=True, text=True).stdout
+    shown = wait_for(
+        lambda: nursery.run(kind, capture_output=True, check=True, text=True).stdout, "the event"
+    )
     # The first one of an address and reason in a minute has its name.
     assert json.loads(shown.splitlines()[0])["detail"]["user"] == "joe"
     assert "daybook user passwd" in found["older"]["lacks"]

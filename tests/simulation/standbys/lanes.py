@@ -1,7 +1,8 @@
 """The lanes of a simulated leader: blocks that overtake those which its node ships, or come later.
 
 Lanes open late, end with what is under way, and are opened again; the messages of the broker to
-its node come later, in order. The product's `Counting` counts.
+its node come later, in order. The product's `Counting` counts, and its `LaneOrder` says what goes
+over which lane when.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from daybook.journal.places import Place
 from daybook.replication.following import NotFollowing
 from daybook.replication.lanes.counting import Counting
+from daybook.replication.lanes.order import LaneOrder, Timer, behind
 from daybook.replication.messages import Ack, Blocks, Refused
 from daybook.replication.node import Role
 from tests.simulation.standbys.world import MS
@@ -20,6 +22,21 @@ if TYPE_CHECKING:
 
 TELL_US: Final = 50 * MS
 HALF: Final = 0.5
+
+
+class SimTimer:
+    """Something that will happen in a simulation, unless it is cancelled."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self._work = lambda: None
+
+    def ring(self) -> None:
+        """Let it happen."""
+        self._work()
 
 
 class LeaderLanes:
@@ -32,8 +49,10 @@ class LeaderLanes:
         self._world: Final = machine.world
         self._life: Final = machine.life
         self._epoch: Final = machine.node.epoch
-        self._open: Final[dict[str, int]] = {}
-        self._rest: list[tuple[str, int, Blocks]] = []
+        # The product's order of lanes, each by its follower and its number.
+        self._open: Final = LaneOrder[tuple[str, int]](
+            self.counting.needed, self._send_all, self._later
+        )
         self._said_at = 0
         self.confirmed = 0
         self._is_telling = False
@@ -53,23 +72,24 @@ class LeaderLanes:
         return self.counting.may_send(place, len(self._open))
 
     def send(self, place: Place, data: bytes) -> None:
-        """Send to as many as are needed; the others get it by `wrote`."""
-        self._send_rest()
-        drawn = self._world.chance.sample(list(self._open.items()), len(self._open))
-        said = Blocks(place, data)
-        self._rest = [(*each, said) for each in drawn[self.counting.needed :]]
-        for target, lane in drawn[: self.counting.needed]:
-            self._send(target, lane, said)
-        self.counting.sent(place._replace(offset=place.offset + len(data)))
+        self._open.send(place, data)
+        self.counting.sent(behind(place, data))
 
-    def _send_rest(self) -> None:
-        rest, self._rest = self._rest, []
-        for target, lane, said in rest:
-            if self._open.get(target) == lane:
-                self._send(target, lane, said)
+    def _send_all(self, lanes: list[tuple[str, int]], place: Place, data: bytes) -> None:
+        for target, lane in lanes:
+            self._send(target, lane, Blocks(place, data))
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> Timer:
+        timer = SimTimer(work)
+
+        def ring() -> None:
+            if not self.is_over:
+                self._machine.do(timer.ring)
+
+        self._world.after(round(seconds * 1_000_000), ring)
+        return timer
 
     def wrote(self, place: Place, lsn: int) -> None:
-        self._send_rest()
         if self.counting.wrote(place, lsn, len(self._open)):
             self.tell()
         else:
@@ -83,8 +103,7 @@ class LeaderLanes:
 
     def forget(self, target: str) -> None:
         """Let a follower join, once the node has heard everything."""
-        if target in self._open:
-            self.end(target, self._open[target])
+        self.lost(target)
         self.counting.lost(target)
         self.tell()
         confirmed, node = self.confirmed, self._machine.node
@@ -140,7 +159,7 @@ class LeaderLanes:
 
     def _open_later(self, target: str) -> None:
         def dial() -> None:
-            if not self.is_over and target not in self._open:
+            if not self.is_over and self._open.of(target) is None:
                 self._dial(target)
 
         self._world.after(self._world.chance.randint(1, 400) * MS, dial)
@@ -166,8 +185,8 @@ class LeaderLanes:
                 self._open_later(target)
 
         def opened() -> None:
-            if not self.is_over and target not in self._open:
-                self._open[target] = lane
+            if not self.is_over and self._open.of(target) is None:
+                self._open.add(target, (target, lane))
 
         if not network.send(source.name, target, lane, arrive):
             self._open_later(target)
@@ -177,7 +196,7 @@ class LeaderLanes:
         life = there.life
 
         def arrive() -> None:
-            is_late = self._open.get(target) != lane
+            is_late = not self._is_open(target, lane)
             if is_late and self._world.chance.random() < HALF:
                 return
             if there.is_alive and there.life == life:
@@ -204,8 +223,9 @@ class LeaderLanes:
         """Send an acknowledgement of a follower over its lane."""
 
         def hear() -> None:
-            if not self.is_over and self._open.get(target) == lane:
+            if not self.is_over and self._is_open(target, lane):
                 self.counting.acked(target, ack)
+                self._open.acked(target, ack.place)
                 self._tell_later()
 
         def arrive() -> None:
@@ -216,12 +236,16 @@ class LeaderLanes:
 
     def end(self, target: str, lane: int) -> None:
         """End a lane; it is opened again after a while."""
-        if self._open.get(target) == lane and not self.is_over:
-            del self._open[target]
+        if self._is_open(target, lane) and not self.is_over:
+            self._open.remove(target)
             self.counting.lost(target)
             self._open_later(target)
 
     def lost(self, target: str) -> None:
         """Note that a follower has died."""
-        if target in self._open:
-            self.end(target, self._open[target])
+        open_lane = self._open.of(target)
+        if open_lane is not None:
+            self.end(*open_lane)
+
+    def _is_open(self, target: str, lane: int) -> bool:
+        return self._open.of(target) == (target, lane)

@@ -62,7 +62,7 @@ def followers_acknowledge_before_the_sync(patch: Patch) -> None:
     patch.setattr(Replica, "put", put)
 
 
-@of(Acks.MAJORITY, 3, 400)
+@of(Acks.MAJORITY, 3, 440)
 def promises_are_only_in_memory(patch: Patch) -> None:
     def promise(self: RecordFile, epoch: int, name: str, unknown: int = 0) -> None:
         self.record = replace(
@@ -133,7 +133,7 @@ def longer_journals_win_whatever_their_epoch(patch: Patch) -> None:
     patch.setattr(gathering, "freshness", lambda said: said.place)
 
 
-@of(Acks.MAJORITY, 3, 68)
+@of(Acks.MAJORITY, 3, 31)
 def epochs_are_noted_before_the_cut(patch: Patch) -> None:
     def _join(self: Following, files: ReplicaFiles, said: Join) -> Joined:
         self.record.set_epochs(said.epochs)

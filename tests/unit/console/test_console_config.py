@@ -20,6 +20,19 @@ def test_the_site_of_the_documentation(tmp_path: Path) -> None:
     assert from_file(file, None).docs == SITE
 
 
+def test_a_broker_is_called_like_its_folder_or_as_it_says(tmp_path: Path) -> None:
+    data = tmp_path / "east coast"
+    data.mkdir()
+    for named, called in (
+        ("", "east-coast"),
+        ("orders", "orders"),
+        ("a/b ä", "a-b"),
+        ("ä", "broker"),
+    ):
+        [place] = of_directory(data, None, broker=named).places
+        assert place.name == called
+
+
 @pytest.mark.parametrize("docs", ["javascript:alert(1)", "docs.example", "https://", "https://[a"])
 def test_what_is_no_site_is_refused(tmp_path: Path, docs: str) -> None:
     with pytest.raises(ConsoleError, match="is not where the documentation is"):
@@ -36,7 +49,7 @@ def test_what_proves_the_history_of_one_directory(tmp_path: Path) -> None:
         of_directory(tmp_path, None, proofs=Proofs(public_keys=(missing,)))
 
 
-@pytest.mark.parametrize("option", ["--archive", "--public-key", "--anchor"])
+@pytest.mark.parametrize("option", ["--broker", "--archive", "--public-key", "--anchor"])
 def test_proofs_are_in_the_file_for_several_brokers(tmp_path: Path, option: str) -> None:
     file = tmp_path / "console.toml"
     file.touch()

@@ -70,7 +70,7 @@ def test_an_error_is_text_and_the_worker_stays(tmp_path: Path) -> None:
 
 
 def test_a_job_that_takes_too_long_is_given_up_and_the_next_is_done(tmp_path: Path) -> None:
-    pool = Pool(seconds=0.001)
+    pool = Pool(seconds=0.0)
 
     async def scenario() -> None:
         with pytest.raises(ConsoleError, match="took longer than"):

@@ -24,7 +24,7 @@ PARTS: Final = frozenset(
     }
 )
 """Routes of parts, which pages load, and of files."""
-BY_FORMS: Final = frozenset({"/do/{group}/{name}/done", "/cluster"})
+BY_FORMS: Final = frozenset({"/do/{group}/{name}/confirm", "/do/{group}/{name}/done", "/cluster"})
 """Pages that are reached by forms, or that another broker has: `tours`."""
 NEEDED: Final = {
     "groups": "queue=grouped", "consumers-of": "queue=grouped", "count": "queue=letters",

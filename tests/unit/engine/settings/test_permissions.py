@@ -5,6 +5,7 @@ import pytest
 from daybook.engine.names.syntax import Syntax
 from daybook.engine.settings.permissions import (
     CONSUME,
+    MATCHES_MAX,
     PERMISSIONS,
     REMEMBERED_MAX,
     SEND,
@@ -53,6 +54,18 @@ def test_a_rule_names_roles_users_and_everybody() -> None:
     assert rules.explain("nobody", CONSUME, "a").by == "*"
     # The name of a user is not that of a role.
     assert not Permissions({"#": {SEND: ("alice",)}}).allows("alice", SEND, "a")
+
+
+def test_where_a_user_has_a_permission() -> None:
+    granted = {"a.#": {SEND: ("sales",)}, "a.b": {}, "c": {SEND: ("user:bob",)}}
+    many = {f"d.{number}": {CONSUME: ("*",)} for number in range(MATCHES_MAX + 1)}
+    rules = Permissions(granted | many, ROLES, of_hosts={"east": {"e": {SEND: ("sales",)}}})
+    assert rules.matches_of("alice", SEND) == ("a.#", "east::e")
+    assert rules.matches_of("bob", SEND) == ("a.#", "c", "east::e")
+    assert rules.matches_of("carol", SEND) == ()
+    assert len(rules.matches_of("carol", CONSUME)) == MATCHES_MAX
+    assert not rules.grants_somewhere("carol", SEND)
+    assert rules.grants_somewhere("carol", CONSUME)
 
 
 def test_a_rule_for_one_queue() -> None:

@@ -49,6 +49,17 @@ def test_json_keeps_what_is_written() -> None:
     assert json.loads(text) == json.loads(data)
 
 
+def test_json_shows_letters_for_their_numbers() -> None:
+    data = (
+        rb'["\u00e4\u20ac", "\ud83d\ude00", "\\u00e4", "\u202e", "\ud83d", "\u0022\u005c",'
+        rb' "\n\u0041"]'
+    )
+    shown = [line.strip(" ,") for line in first_of(data).split("\n")[1:-1]]
+    kept = [r'"\\u00e4"', r'"\u202e"', r'"\ud83d"', r'"\u0022\u005c"']
+    assert shown == ['"ä€"', '"😀"', *kept, r'"\nA"']
+    assert json.loads(first_of(data)) == json.loads(data)
+
+
 @pytest.mark.parametrize(
     "data", [b"[" * 100_000, b"[" * 900 + b"]" * 900, b"{1}", b"[1", b'{"a":}', b"[" + b"9" * 9999]
 )

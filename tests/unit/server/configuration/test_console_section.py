@@ -59,15 +59,18 @@ def test_a_section_becomes_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
         'public-keys = ["key.pub", "/other.pub"]\nanchors = ["anchors"]\n'
     )
     config = load(file)
-    words = command_of(config.console, "/data")
+    words = command_of(config.console, "/data", "orders")
     assert words[:5] == (sys.executable, "-P", "-m", "daybook", "console")
     assert " ".join(words).endswith(
-        f"--data /data --listen https://0.0.0.0:8443 --certificate {tmp_path}/c.pem"
+        f"--data /data --listen https://0.0.0.0:8443 --broker orders --certificate {tmp_path}/c.pem"
         f" --private-key {tmp_path}/k.pem --name console.example.org --name b"
         f" --docs https://docs.example.org/daybook --archive {tmp_path}/archive"
         f" --public-key {tmp_path}/key.pub --public-key /other.pub --anchor {tmp_path}/anchors"
     )
-    assert command_of(load().console, "/data") == ()
+    assert command_of(load().console, "/data", "orders") == ()
+    plain = load()
+    unnamed = command_of(config.console, "/data", plain.broker.name)
+    assert "--broker" not in unnamed
 
 
 def test_a_reload_changes_the_section_at_once() -> None:
