@@ -58,7 +58,7 @@ ROLES_NONE: Final[frozenset[str]] = frozenset()
 REMEMBERED_MAX: Final = 10_000
 """For how many users, names and permissions the answer is remembered."""
 MATCHES_MAX: Final = 20
-"""How many matches are told of those that grant a user a permission."""
+"""How many matches are returned of those that grant a user a permission."""
 
 
 class Right(NamedTuple):

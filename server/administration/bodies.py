@@ -106,8 +106,8 @@ def _json(text: str) -> str | None:
 
 
 def _unescaped(token: str) -> str:
-    """Return a text of JSON with letters for their numbers; what is not to be seen, or ends a text,
-    keeps its number."""
+    """Return a text of JSON with letters for their numbers; letters that nobody sees, or that end a
+    text, keep theirs."""
     return _ESCAPES.sub(_letters, token) if "\\u" in token else token
 
 

@@ -22,8 +22,8 @@ from tests.support.process import DAYBOOK, STOP_SECONDS, wait_for
 
 ANSWER_SECONDS: Final = 60.0
 _READY: Final = re.compile(r"^ready (http\S+)$", re.MULTILINE)
-_RESULT: Final = re.compile(r"/b/[^/]+/do/[^?]*/(confirm|done)\?")
-"""Where a form leads: to its question, and to what was done."""
+_OF_FORMS: Final = re.compile(r"/b/[^/]+/do/")
+"""Where a form leads: to its question, to what was done, and back to it."""
 _LINK: Final = re.compile(r"^log in as the operator: \S+(/enter/\S+)$", re.MULTILINE)
 
 
@@ -199,7 +199,7 @@ class Browser:
         form = Form(shown.text)
         answer = self.post(form.action, form.fields | fields)
         result = answer.headers.get("location", "")
-        return self.get(result) if re.match(_RESULT, result) else answer
+        return self.get(result) if _OF_FORMS.match(result) else answer
 
     def log_in(self, login: str, passcode: str, **more: str) -> Shown:
         """Log in."""
