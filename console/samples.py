@@ -200,9 +200,19 @@ class Samples:
 
     def remember(self, minutes: Iterable[tuple[float, float, Mapping[str, int]]]) -> None:
         """Take what the journal says of the time before the first sample: when each minute begins
-        and ends, and its counts. The last one ends where the samples begin."""
+        and ends, and its counts. The last one ends where the samples begin, and counts with the one
+        before if it is shorter than the time between two samples."""
         self.earlier = []
+        spans: list[tuple[float, float, Mapping[str, int]]] = []
         for begin, end, found in minutes:
+            if spans and end - begin < PERIOD_SECONDS:
+                before, _, others = spans.pop()
+                names = {*found, *others}
+                sums = {each: found.get(each, 0) + others.get(each, 0) for each in names}
+                spans.append((before, end, sums))
+            else:
+                spans.append((begin, end, found))
+        for begin, end, found in spans:
             length = end - begin
             if length < PERIOD_SECONDS:
                 continue

@@ -216,7 +216,7 @@ def _count(told: dict[str, Any], name: str) -> float:
     for place in minutes:
         middle = told["time"][place]
         begin = middle // 60 * 60
-        total += told[name][place] * min(60.0, 2 * (middle - begin))
+        total += told[name][place] * 2 * (middle - begin)
     return total
 
 
