@@ -102,6 +102,8 @@ class Samples:
         self.taken = 0.0
         self.shown: tuple[Sample, bytes] | None = None
         """The newest sample as all pages that renew themselves get it."""
+        self.is_silent = False
+        """Whether a broker runs, and did not answer when it was last asked."""
         self._before: tuple[float, dict[str, Any]] | None = None
 
     async def run(self) -> None:
@@ -172,10 +174,11 @@ class Samples:
             status = await self.broker.status()
         except ControlError as error:
             self.status, self._before = None, None
-            self.trouble = "no broker runs" if isinstance(error, NotRunning) else str(error)
+            self.is_silent = not isinstance(error, NotRunning)
+            self.trouble = str(error) if self.is_silent else "no broker runs"
             self._add(dict.fromkeys((*RATES, *LEVELS)))
             return
-        self.trouble = ""
+        self.trouble, self.is_silent = "", False
         self.status = {"running": True} | status
         self._add(self._figures(now, status))
         self._before = now, status

@@ -46,10 +46,22 @@ NOT_FOUND: Final = 404
 TOO_LARGE: Final = 413
 UNAVAILABLE: Final = 503
 
+UNSENT: Final = "the console did not send the request"
+"""Says that a form changed nothing."""
+
 STATUSES: Final = {"not-allowed": FORBIDDEN, "not-found": NOT_FOUND}
 """The status of HTTP for a refusal of the broker; others are mistakes of the asker."""
 
 Page: TypeAlias = Callable[["Visit"], Awaitable[Response]]
+
+_WITHOUT_BROKER: Final[set[Page]] = set()
+
+
+def without_broker(page: Page) -> Page:
+    """Let a page be shown while the broker does not answer: it is about the history, or about what
+    the console knows itself."""
+    _WITHOUT_BROKER.add(page)
+    return page
 
 
 def is_silent(error: ControlError) -> bool:
@@ -140,6 +152,25 @@ class Visit:
         """Whether the broker would let the user use a command here, as far as it said so."""
         return self.commands is None or command in self.commands
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the broker runs, and did not answer when the console asked it last."""
+        samples = self.console.samples.get(self.broker.name)
+        return samples is not None and samples.is_silent
+
+    async def begin(self, page: Page) -> None:
+        """Learn what the user may do, for a page. Raises ControlError if the broker does not
+        answer, and the page needs that."""
+        try:
+            if page in _WITHOUT_BROKER and self.is_silent and not self.identity.is_operator:
+                self.commands = frozenset()
+            else:
+                await self.learn()
+        except ControlError:
+            if page not in _WITHOUT_BROKER:
+                raise
+            self.commands = frozenset()
+
     async def learn(self, **place: str) -> bool:
         """Ask the broker which commands the user may use at a queue and address, or at any place,
         and return whether it said so; the operator may use all. A broker that does not run offers
@@ -210,14 +241,16 @@ class Visit:
             )
 
     async def renew(self) -> None:
-        """Learn what the user may see now; a broker that does not run knows nothing newer. Raises
-        ControlError."""
+        """Learn what the user may see now; a broker that does not run, or does not answer, says
+        nothing newer. Raises ControlError."""
         identity = self.identity
-        if identity.is_operator or identity.token:
+        if identity.is_operator or identity.token or self.is_silent:
             return
         try:
             renewed = await self.broker.identify_lately(identity)
-        except NotRunning:
+        except ControlError as error:
+            if not is_silent(error):
+                raise
             return
         self.session.identities[self.broker.name] = renewed
         self.identity = renewed
@@ -367,11 +400,15 @@ def endpoint(
         console: Console, request: Request, session: Session, broker: Broker
     ) -> Response:
         visit = Visit(console, request, session, broker)
+        has_begun = False
         try:
-            await visit.learn()
+            await visit.begin(page)
+            has_begun = True
             return await page(visit)
         except (ConsoleError, ControlError) as error:
             status, text = failure(error)
+            if request.method == "POST" and not has_begun:
+                text += f"; {UNSENT}"
             # Only a broker that does not answer changes by itself: not the rights of a user, nor a
             # name that was typed. A form is not sent again.
             renews = status == UNAVAILABLE and request.method == "GET" and not visit.at

@@ -23,6 +23,13 @@ STANDING: Final = ("ready", "in_flight", "scheduled", "held")
 flight back to the ready ones, though none came or left."""
 
 
+def named(row: dict[str, Any], name: str) -> str:
+    """Return a row of a list as a line: its name, and whom it is about."""
+    keys = ("user", "client_id", "peer", "queue")
+    more = [str(row[key]) for key in keys if row.get(key) and key != name]
+    return f"{row[name]}" + (f" ({', '.join(more)})" if more else "")
+
+
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """Return what changed between two overviews."""
     told: dict[str, Any] = {

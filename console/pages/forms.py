@@ -24,6 +24,7 @@ from daybook.console.visits import (
     NOT_FOUND,
     TARGET_CHARS_MAX,
     UNAVAILABLE,
+    UNSENT,
     Page,
     Refused,
     Visit,
@@ -66,6 +67,10 @@ CONTENTS: Final = {"queue_count": "queue", "messages": "message", "consumers": "
 """What a queue or an address has that may go with it, by the keys of its row."""
 CLOSING: Final = "close-connections"
 """The request that closes connections."""
+HELD: Final = (
+    "messages that they hold return to their queues, or go to the dead letter address if that was"
+    " their last attempt"
+)
 CLIENTS_SAID: Final = 10
 """How many clients the confirmation of a closing describes."""
 QUEUES_SAID: Final = 10
@@ -515,7 +520,7 @@ async def _carry_out(visit: Visit, found: Found, asked: dict[str, Any]) -> "Done
         if isinstance(error, Unanswered):
             why += "; it may still be carried out, so look before you send this again"
         elif is_silent(error):
-            why += "; the console did not send the request"
+            why += f"; {UNSENT}"
         return Failed(why, status_of(error))
     if found.way.nothing and not answer["closed"]:
         return Failed(in_words_of_the_form(found.way.nothing, found), BAD_REQUEST)
@@ -607,6 +612,8 @@ async def _clients(visit: Visit, asked: dict[str, Any]) -> str:
         return ""
     if len(rows) > CLIENTS_SAID:
         told.append(f"and {counted(len(rows) - CLIENTS_SAID, 'connection')} more")
+    if any(row["in_flight"] for row in rows):
+        told.append(HELD)
     return "; ".join(told)
 
 
@@ -657,10 +664,15 @@ async def _lost(visit: Visit, place: str, asked: dict[str, Any]) -> str:
 
 
 async def _objection(visit: Visit, found: Found, asked: dict[str, Any]) -> str:
-    """Return why the broker will not delete a queue or an address as it is now, or not move
-    messages to a queue; "" if it may."""
-    if found.way.command in TO_OTHERS:
-        return await _no_target(visit, asked["target"])
+    """Return why the broker will not do this as it is now: there is no such queue or connection, or
+    a queue or an address is not deleted with what it has; "" if it may."""
+    if asked["do"] == CLOSING:
+        return await _nobody(visit, found, asked)
+    named = [asked["queue"]] if asked.get("queue") else []
+    named += [asked["target"]] if found.way.command in TO_OTHERS else []
+    for each in named:
+        if missing := await _no_queue(visit, each):
+            return missing
     place = DELETIONS.get(asked["do"], "")
     row = await _row_of(visit, place, asked[place]) if place else {}
     if row.get("consumers"):
@@ -674,11 +686,20 @@ async def _objection(visit: Visit, found: Found, asked: dict[str, Any]) -> str:
     return f"{needs}; go back, and tick 'force'"
 
 
-async def _no_target(visit: Visit, target: str) -> str:
-    """Return why messages cannot go to a queue, in the words of the broker; "" if it exists, or the
-    broker does not say."""
+async def _nobody(visit: Visit, found: Found, asked: dict[str, Any]) -> str:
+    """Return that no connection matches; "" if one does, or the broker does not say."""
     try:
-        await visit.look({"do": "queue", "queue": target})
+        rows = await _closed(visit, asked)
+    except ControlError:
+        return ""
+    return "" if rows else in_words_of_the_form(found.way.nothing, found)
+
+
+async def _no_queue(visit: Visit, name: str) -> str:
+    """Return that there is no such queue, in the words of the broker; "" if there is, or the broker
+    does not say."""
+    try:
+        await visit.look({"do": "queue", "queue": name})
     except ControlError as error:
         return str(error) if error.code == "not-found" else ""
     return ""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
+from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit, without_broker
 from daybook.history.totals import HOUR, MINUTE
 
 SPANS: Final = {"hour": ("1h", HOUR), "day": ("1d", 24 * HOUR)}
@@ -36,6 +36,7 @@ def command_of_minutes(visit: Visit) -> str:
     return visit.journal("growth", "--data", str(visit.broker.directory))
 
 
+@without_broker
 async def growth(visit: Visit) -> Response:
     """Return the steps of the span as columns, for charts, and what to know about them."""
     span = SPANS[span_of(visit)][1]

@@ -26,6 +26,7 @@ from daybook.console.visits import (
     Refused,
     Visit,
     checked_form,
+    without_broker,
 )
 from daybook.history.reports.report import AUDIT, VERIFY
 from daybook.history.verification.journal_verification import why_not_begin
@@ -45,6 +46,7 @@ PARTS: Final = ("newest", "sound", "reports")
 _streams: set[int] = set()
 
 
+@without_broker
 async def integrity(visit: Visit) -> Response:
     """Show what is known, and the check that runs."""
     if visit.at:
@@ -94,6 +96,7 @@ def _why_not(identity: Identity) -> str:
     )
 
 
+@without_broker
 async def report(visit: Visit) -> Response:
     """Show one report."""
     name = visit.query.get("name", "")
@@ -197,6 +200,7 @@ async def _manager(visit: Visit) -> str:
     return f"{identity.shown} from {identity.peer}"
 
 
+@without_broker
 async def live(visit: Visit) -> Response:
     """Send the check that runs again whenever it is further, and what is known when it is over
     (server-sent events). `shown` is when the check began whose end the page shows already."""

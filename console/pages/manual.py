@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from daybook.console.visits import NOT_FOUND, Page, Refused, Visit
+from daybook.console.visits import NOT_FOUND, Page, Refused, Visit, without_broker
 from daybook.server.monitoring.health import anchor_of
 
 FOLDERS: Final = (
@@ -64,6 +64,7 @@ def sections_of(text: str) -> list[Section]:
     return sections if sections[0].text else sections[1:]
 
 
+@without_broker
 async def manual(visit: Visit) -> Response:
     """Show a page of the documentation."""
     name = visit.request.path_params["page"]
@@ -75,6 +76,7 @@ async def manual(visit: Visit) -> Response:
     )
 
 
+@without_broker
 async def manuals(visit: Visit) -> Response:
     """List the pages of the documentation, with their titles."""
     pages = await asyncio.to_thread(_titles)

@@ -69,7 +69,8 @@ def _of_bodies(queue: str) -> str:
     return (
         "SELECT message, time, address FROM events\n"
         f"WHERE kind = 'Routed' AND list_contains(queues, '{quoted}')\n"
-        "      AND contains(CAST(body AS VARCHAR), 'text to find')"
+        "      AND (contains(CAST(body AS VARCHAR), 'text to find')\n"
+        "           OR contains(try(decode(body)), 'text to find'))"
     )
 
 

@@ -17,7 +17,7 @@ from daybook.console.pages.lists import command_of
 from daybook.console.pages.manual import documents
 from daybook.console.rendering import event, render
 from daybook.console.samples import LEVELS, Sample, Samples
-from daybook.console.visits import FORBIDDEN, Page, Refused, Visit
+from daybook.console.visits import FORBIDDEN, Page, Refused, Visit, without_broker
 from daybook.server.administration.units import COUNTED
 from daybook.server.monitoring.health import EXIT_WARNING, check_problems, problems
 from daybook.server.monitoring.rates import FREE, RATES, WRITTEN, DiskForecast, disk_forecast
@@ -45,6 +45,7 @@ MICROSECONDS: Final = 1_000_000
 _streams: set[int] = set()
 
 
+@without_broker
 async def overview(visit: Visit) -> Response:
     """Show the overview; who may not read everything is asked for a queue or an address."""
     await visit.renew()
@@ -127,6 +128,7 @@ def forecast(samples: Sequence[Sample]) -> DiskForecast:
     return disk_forecast(first, last, known[-1].time - known[0].time)
 
 
+@without_broker
 async def hour(visit: Visit) -> Response:
     """Return the samples of the last hour, for the charts."""
     await visit.renew()
@@ -167,6 +169,7 @@ async def _ask_journal(visit: Visit, samples: Samples) -> None:
         )
 
 
+@without_broker
 async def live(visit: Visit) -> Response:
     """Send the overview again whenever there is a new sample (server-sent events)."""
     samples = visit.console.samples.get(visit.broker.name)

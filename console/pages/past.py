@@ -10,14 +10,23 @@ from starlette.responses import RedirectResponse, Response
 from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
 from daybook.console.rendering import query
-from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit, mistake, time_in
-from daybook.history.differences import KEYS
+from daybook.console.visits import (
+    BAD_REQUEST,
+    Page,
+    Refused,
+    Visit,
+    mistake,
+    time_in,
+    without_broker,
+)
+from daybook.history.differences import KEYS, named
 from daybook.times import is_event
 
 STEPS: Final = 1000
 """How many places a slider has."""
 
 
+@without_broker
 async def past(visit: Visit) -> Response:
     """Show the whole span of the history, with its marks."""
     return await _shown(visit)
@@ -44,6 +53,7 @@ async def _shown(visit: Visit, wrong: str = "") -> Response:
     )  # fmt: skip
 
 
+@without_broker
 async def go(visit: Visit) -> Response:
     """Lead to the event of a moment: an LSN, a time, or a place on the slider."""
     try:
@@ -97,6 +107,7 @@ def slider_of(span: dict[str, Any], chosen: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@without_broker
 async def compare(visit: Visit) -> Response:
     """Show what changed between two moments."""
     before, after = visit.number("before"), visit.number("after")
@@ -109,7 +120,7 @@ async def compare(visit: Visit) -> Response:
     ends = [str(told[end]["lsn"]) for end in ("from", "to")]
     return visit.page(
         "compare.html", is_of_moment=False, title="What changed", told=told, differing=differing,
-        more_differing=more,
+        named=named, more_differing=more,
         command=visit.journal("diff", str(visit.broker.directory), *ends),
     )  # fmt: skip
 

@@ -13,7 +13,15 @@ from starlette.responses import RedirectResponse, Response
 from daybook.console.charts import CHARTS, Chart, charted
 from daybook.console.console_config import AskerError
 from daybook.console.rendering import query
-from daybook.console.visits import BAD_REQUEST, NEWEST, Page, Refused, Visit, checked_form
+from daybook.console.visits import (
+    BAD_REQUEST,
+    NEWEST,
+    Page,
+    Refused,
+    Visit,
+    checked_form,
+    without_broker,
+)
 from daybook.pipeline.sql.errors import heading_of, place_of
 from daybook.pipeline.sql.saved import SAVED
 from daybook.texts import printable
@@ -33,11 +41,13 @@ HOLDS: Final = "sql"
 """A worker that answered a query has DuckDB in memory, and gets the next one."""
 
 
+@without_broker
 async def show(visit: Visit) -> Response:
     """Show the answer to the query in the URL, if there is one."""
     return await _shown(visit, visit.query.get("q", ""), visit.query.get("chart", ""))
 
 
+@without_broker
 async def ask(visit: Visit) -> Response:
     """Lead to the URL of a query, or show the answer to one that is too long for that."""
     fields = dict(await checked_form(visit))
@@ -47,6 +57,7 @@ async def ask(visit: Visit) -> Response:
     return await _shown(visit, sql, chart)
 
 
+@without_broker
 async def export(visit: Visit) -> Response:
     """Return the whole answer as a file."""
     fields = dict(await checked_form(visit))

@@ -8,17 +8,22 @@ from starlette.responses import RedirectResponse, Response
 
 from daybook.console.jobs.history import STORIES_MAX
 from daybook.console.rendering import query
-from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit
+from daybook.console.visits import BAD_REQUEST, Page, Refused, Visit, without_broker
 from daybook.engine.facts.events import BY_NUMBER
 
 EVENTS: Final = 100
 TEXTS: Final = ("queue", "address")
 
 
+@without_broker
 async def story(visit: Visit) -> Response:
     """Show the story of a message; or those with a header, of which a single one is shown at once;
     or ask which."""
-    message, header = visit.number("message"), _trimmed(visit.query.get("header", ""))
+    header = _trimmed(visit.query.get("header", ""))
+    if "=" in visit.query.get("message", ""):
+        # The first field has what belongs into the second.
+        return RedirectResponse(visit.url("story") + query(header=visit.query["message"]), 303)
+    message = visit.number("message")
     if header and not message:
         return await _stories(visit, header)
     told = await visit.history("story", message=message) if message else None
@@ -51,6 +56,7 @@ async def _stories(visit: Visit, header: str) -> Response:
     )  # fmt: skip
 
 
+@without_broker
 async def drawing(visit: Visit) -> Response:
     """Return the picture of a story."""
     message = visit.number("message")
@@ -61,6 +67,7 @@ async def drawing(visit: Visit) -> Response:
     return Response(text, media_type="image/svg+xml")
 
 
+@without_broker
 async def events(visit: Visit) -> Response:
     """Show events of the journal that fit a question: from one on, or the newest ones first."""
     question: dict[str, Any] = {name: visit.query.get(name, "") for name in TEXTS}

@@ -176,6 +176,64 @@ function entryOf(answer) {
   return answer.redirected && new URL(answer.url).pathname === "/login" ? answer.url : "";
 }
 
+// Streams of figures that come again and again are open while the page is seen: a browser has six
+// connections to a console, whatever tabs it has.
+class Stream {
+  onerror = null;
+  onopen = null;
+  #heard = [];
+  #source = null;
+  #isOver = false;
+  #look = () => this.#follow();
+
+  constructor(url) {
+    this.url = url;
+    document.addEventListener("visibilitychange", this.#look);
+    this.#follow();
+  }
+
+  get readyState() {
+    if (this.#isOver) return EventSource.CLOSED;
+    return this.#source ? this.#source.readyState : EventSource.CONNECTING;
+  }
+
+  #follow() {
+    if (document.hidden) {
+      this.#source?.close();
+      this.#source = null;
+    } else if (!this.#source) {
+      const source = this.#source = new EventSource(this.url, { withCredentials: true });
+      source.onopen = (event) => this.onopen?.(event);
+      source.onerror = (event) => {
+        const isOver = source.readyState === EventSource.CLOSED;
+        this.onerror?.(event);
+        // Another stream follows.
+        if (isOver) this.close();
+      };
+      for (const [type, action] of this.#heard) source.addEventListener(type, action);
+    }
+  }
+
+  addEventListener(type, action) {
+    this.#heard.push([type, action]);
+    this.#source?.addEventListener(type, action);
+  }
+
+  removeEventListener(type, action) {
+    this.#heard = this.#heard.filter((each) => each[0] !== type || each[1] !== action);
+    this.#source?.removeEventListener(type, action);
+  }
+
+  close() {
+    this.#isOver = true;
+    document.removeEventListener("visibilitychange", this.#look);
+    this.#source?.close();
+  }
+}
+
+htmx.createEventSource = (url) =>
+  url.split("?")[0].endsWith("/live") ? new Stream(url) : new EventSource(url);
+
 // The overview hears nothing any more: says so if another login is needed, or a right is gone.
 function streaming() {
   let isOver = false;

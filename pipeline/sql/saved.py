@@ -104,7 +104,7 @@ LEFT JOIN (SELECT message, queue, count(*) AS returns,
            FROM events WHERE kind = 'Returned' AND time >= '{before}' AND time < '{until}'
            GROUP BY ALL) r
 ON r.message = d.message AND r.queue = d.queue
-ORDER BY d.deliveries DESC, d.message LIMIT 100
+ORDER BY coalesce(r.returns, 0) >= d.deliveries - 1, d.deliveries DESC, d.message LIMIT 100
 """,
         NO_CHART,
     ),
@@ -141,6 +141,27 @@ JOIN (SELECT lsn, detail->>'user' AS login FROM events WHERE kind = 'ConnectionO
 ON c.lsn = r.connection
 GROUP BY ALL ORDER BY rejected DESC
 """,
+    ),
+    Saved(
+        "Which messages have this text in their body?",
+        """
+SELECT message, address, time
+FROM (SELECT lsn FROM events WHERE kind IN ('Routed', 'ChunkReceived')
+      AND time >= '{since}' AND time < '{until}'
+      AND (contains(CAST(body AS VARCHAR), 'text to find')
+           OR contains(try(decode(body)), 'text to find'))) f
+JOIN (SELECT lsn AS part, message, address, time FROM events WHERE kind = 'Routed'
+      AND time >= '{since}' AND time < '{until}'
+      UNION ALL
+      SELECT sum(step) OVER (PARTITION BY message ORDER BY place) AS part, message, address, time
+      FROM (SELECT message, address, time, unnest(chunks) AS step,
+                   generate_subscripts(chunks, 1) AS place
+            FROM (SELECT message, address, time, CAST(detail->'chunks' AS BIGINT[]) AS chunks
+                  FROM events WHERE kind = 'Routed' AND time >= '{since}' AND time < '{until}'))) m
+ON m.part = f.lsn
+GROUP BY ALL ORDER BY message LIMIT 100
+""",
+        NO_CHART,
     ),
     Saved(
         "How many events of each kind were there?",

@@ -81,11 +81,15 @@ class LaneOrder(Generic[L]):
     def acked(self, node: str, place: Place) -> None:
         """Note what a follower acknowledged; one that is spare and has it before those in front
         moves there."""
+        if node not in self._lanes:
+            return
         self._acked[node] = place
         before_it = sum(each >= place for each in self._acked.values()) - 1
         if before_it < self._in_front and node in self.names[self._in_front :]:
             self._give_spare()
-            self._lanes = {node: self._lanes.pop(node)} | self._lanes
+            # It may have ended with what it was sent.
+            if node in self._lanes:
+                self._lanes = {node: self._lanes.pop(node)} | self._lanes
 
     def _hold(self, place: Place, data: bytes) -> None:
         if place != self._end or len(self._held) + len(data) > LANE_BYTES_MAX:

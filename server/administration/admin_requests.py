@@ -614,7 +614,8 @@ class ConnectionClosing(Request, frozen=True, tag="close-connections"):
     """Close connections: by their numbers, of a user, from an address.
 
     A connection must match everything given. Its transactions are rolled back and its
-    deliveries return to their queues; the client gets an ERROR frame.
+    deliveries return to their queues, or go to the dead letter address if they were the last
+    attempt that is allowed; the client gets an ERROR frame.
     """
 
     ids: Annotated[tuple[int, ...], Argument("[CONNECTION]...")] = ()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from daybook.history.changes import changes, dropped
-from daybook.history.differences import KEYS, difference
+from daybook.history.differences import KEYS, difference, named
 from daybook.history.event_finder import EventFinder
 from daybook.server.administration.overview import overview
 from daybook.texts import moment, printable
@@ -51,7 +51,7 @@ def _show(told: dict[str, Any]) -> None:
         for sign, which in (("+", "new"), ("-", "gone")):
             for row in changes[which]:
                 is_same = False
-                click.echo(f"{sign} {what}: {printable(_named(row, name))}")
+                click.echo(f"{sign} {what}: {printable(named(row, name))}")
         for change in changes["changed"]:
             is_same = False
             click.echo(
@@ -106,12 +106,6 @@ def _show_dropped(told: dict[str, Any]) -> None:
     show_table(("address", "reason", "messages"), rows, "dropped")
     if told["more_dropped"]:
         click.echo("more messages were dropped than were counted", err=True)
-
-
-def _named(row: dict[str, Any], name: str) -> str:
-    """Return a row as a line: its name, and who it is about."""
-    more = [str(row[key]) for key in ("user", "peer", "queue") if row.get(key) and key != name]
-    return f"{row[name]}" + (f" ({', '.join(more)})" if more else "")
 
 
 def _shown(value: Any) -> str:

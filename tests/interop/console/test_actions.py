@@ -43,9 +43,16 @@ def test_a_connection_is_closed_from_each_row_that_names_it(
         asked = browser.submit(form)
         assert (
             f"connection {row['connection']} of user 'ada', client id 'till-3', from {row['peer']},"
-            " consumes from closing and holds 1 message."
+            " consumes from closing and holds 1 message; messages that they hold return to their"
+            " queues, or go to the dead letter address if that was their last attempt."
         ) in asked.words
         assert "closed 1" in browser.submit(asked).words
+    gone = browser.submit(browser.get("/b/data/do/connection/close"), ids=str(row["connection"]))
+    assert "will refuse this as it is now: no connection matches" in gone.words
+    for verb in ("pause", "retry", "update"):
+        form = browser.get(f"/b/data/do/queue/{verb}")
+        asked = browser.submit(form, queue="nowhere", max_consumers="1")
+        assert "will refuse this as it is now: there is no queue 'nowhere'" in asked.words, verb
 
 
 def test_the_question_is_a_page_with_what_was_given(broker: BrokerProcess, visit: Visit) -> None:

@@ -346,12 +346,15 @@ def test_a_page_says_that_the_broker_is_gone_and_goes_on(watched: Watched) -> No
 def test_a_page_says_that_the_broker_hangs_and_goes_on(watched: Watched, chromium: Any) -> None:
     console, shown = watched.console, watched.shown
     other = Page(chromium, console)
-    other.go("/login")
+    other.log_in("guest")
+    other.page.wait_for_selector("text=No problems")
     watched.broker.send_signal(signal.SIGSTOP)
     try:
-        shown.wait_for_selector("text=the broker did not answer")
+        for each in (shown, other.page):
+            each.wait_for_selector("text=the broker did not answer")
+        third = Page(chromium, console)
         for path in ("/b/data", "/b/data/list/queues", "/b/data/do/queue/create"):
-            assert other.go(path).url.startswith(console.url)
+            assert third.go(path).url.startswith(console.url)
         again = Page(chromium, console)
         again.context.add_cookies(watched.page.context.cookies())
         for path in ("/b/data/list/queues", "/b/data/queue?queue=x"):
@@ -359,7 +362,34 @@ def test_a_page_says_that_the_broker_hangs_and_goes_on(watched: Watched, chromiu
         again.go("/b/data/past").wait_for_selector("text=BrokerStarted")
     finally:
         watched.broker.send_signal(signal.SIGCONT)
-    shown.wait_for_selector("text=No problems")
+    for each in (shown, other.page):
+        each.wait_for_selector("text=No problems")
+        assert not each.locator("[data-live=state] >> p").count()
+
+
+def test_many_tabs_leave_connections_to_the_one_that_is_seen(page: Page) -> None:
+    # A browser has six connections to a console.
+    page.context.add_init_script(
+        "Object.defineProperty(document, 'hidden', { get: () => !window.isSeen });"
+        "window.see = (seen) => { window.isSeen = seen;"
+        " document.dispatchEvent(new Event('visibilitychange')); };"
+    )
+    tabs = [page.context.new_page() for _ in range(8)]
+    for tab in tabs:
+        tab.goto(f"{page.url}/b/data", wait_until="load")
+        # It is seen for a while.
+        tab.evaluate("window.see(true)")
+        tab.wait_for_function("document.querySelector('[data-age]').dataset.age < 60")
+        tab.evaluate("window.see(false)")
+    with tabs[0].expect_response(lambda answer: answer.url.endswith("/live")):
+        tabs[0].evaluate("window.see(true)")
+    shown = tabs[0].locator("[data-age]").first
+    shown.wait_for(state="attached")
+    before = shown.evaluate("each => each.parentElement.textContent")
+    tabs[0].wait_for_function(
+        "before => !document.querySelector('[data-age]').parentElement.textContent.startsWith("
+        "before.slice(0, 25))", arg=before,
+    )  # fmt: skip
 
 
 def test_a_list_says_that_the_broker_hangs_and_that_it_is_gone(watched: Watched) -> None:

@@ -43,8 +43,16 @@ def test_the_story_of_a_message_that_is_gone_leads_to_its_body(
         subscribed(wire, "gone", ack="auto")
         number = wire.expect("MESSAGE").headers["message-id"]
     browser = visit("ada")
-    wait_for(lambda: browser.get("/b/data/messages", queue="gone").text.count(number) == 0, "ack")
-    story = browser.get("/b/data/story", message=number)
+    asked = browser.get("/b/data/story", message="order=4711")
+    assert "There is no message with the header order=4711" in asked.words
+    story = wait_for(
+        lambda: (
+            (told := browser.get("/b/data/story", message=number))
+            and "Now in no queue" in told.words
+            and told
+        ),
+        "the end",
+    )
     assert story.words.count(", client id 'till-3', from ") >= 2, "its sender, and its consumer"
     link = re.search(r'href="([^"]*)">its headers and body<', story.text)
     assert link

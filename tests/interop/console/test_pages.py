@@ -628,16 +628,18 @@ def test_a_broker_that_hangs_holds_up_its_own_pages_only(
         assert browser.get("/b/two/list/queues").status == 200
         assert browser.get("/b/one/past").status == 200
         # A page waits for the broker once, and the console did not send the form.
-        for wait in (
-            lambda: guest.get("/b/one/list/queues"), lambda: guest.get("/b/one/past"),
-            lambda: browser.submit(asked),
-        ):  # fmt: skip
+        for wait in (lambda: guest.get("/b/one/list/queues"), lambda: browser.submit(asked)):
             begun = time.monotonic()
             hanging = wait()
             assert hanging.status == 503
             assert "did not answer within 10 s" in hanging.error
             assert time.monotonic() - begun < READ_SECONDS * 1.8
         assert "did not send the request" in hanging.error
+        for page in ("", "/past", "/events", "/docs"):
+            begun = time.monotonic()
+            assert guest.get(f"/b/one{page}").status == 200, page
+            assert time.monotonic() - begun < READ_SECONDS, "it is known that nobody answers"
+        assert "did not send the request" in guest.post("/b/one/do/queue/purge", {}).error
     finally:
         brokers[0].send_signal(signal.SIGCONT)
     wait_for(lambda: browser.get("/b/one/list/queues").status == 200, "the return")

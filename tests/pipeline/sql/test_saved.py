@@ -4,6 +4,7 @@ a shop with bad days.
 
 import textwrap
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from daybook.pipeline.planning import Source
 from daybook.pipeline.sql.asking import Asking
 from daybook.pipeline.sql.saved import NO_CHART, SAVED, Saved
 from tests.meta import tree
-from tests.support.histories import twice_delivered, write_history
+from tests.support.histories import some_history, twice_delivered, write_history
 from tests.support.world import World
 
 SINCE = datetime(2023, 11, 15, 1, tzinfo=UTC)
@@ -25,6 +26,8 @@ UNTIL = datetime(2023, 11, 15, 2, tzinfo=UTC)
 PAGE = tree.ROOT / "docs" / "forensics.md"
 OFFERS = " AND address = 'offers'"
 """The page adds it, since there only offers expire."""
+PLACE_OF_TEXT = "text to find"
+TEXT_OF = "SELECT lsn, substr(CAST(body AS VARCHAR), 1, 60) AS text FROM events "
 ALL_KINDS = "SELECT kind, count(*) AS events FROM events GROUP BY kind"
 
 
@@ -52,8 +55,10 @@ def test_a_saved_query_has_an_answer(shop: Path, saved: Saved) -> None:
     span = span_of(shop)
     since, until = span.begin.replace(second=0), span.end + timedelta(minutes=1)
     rows: list[dict[str, Any]] = []
+    [text] = rows_of(shop, TEXT_OF + "WHERE kind = 'Routed' ORDER BY lsn LIMIT 1")
     for only in ("", OFFERS):
-        found = rows_of(shop, saved.sql(since, until, only))
+        asked = saved.sql(since, until, only).replace(PLACE_OF_TEXT, text["text"])
+        found = rows_of(shop, asked)
         assert found
         rows = rows or sorted(found, key=str)
         assert sorted(found, key=str) == rows
@@ -92,6 +97,26 @@ def test_failures_are_counted_by_queue_and_reason(shop: Path) -> None:
         counted[each["queue"]] += each["dead_letters"]
     assert counted == {each["queue"]: each["died"] for each in died}
     assert {each["reason"] for each in rows} == {"delivery-limit"}
+
+
+def test_a_message_is_found_by_its_body_though_that_is_in_pieces(tmp_path: Path) -> None:
+    data = write_history(tmp_path / "data", some_history(1, 300))
+    [saved] = [each for each in SAVED if "in their body" in each.question]
+    span = span_of(data)
+    sql = saved.sql(span.begin.replace(second=0), span.end + timedelta(minutes=1))
+    large = rows_of(
+        data,
+        "SELECT message, address, CAST(detail->'chunks' AS BIGINT[]) AS chunks FROM events"
+        " WHERE kind = 'Routed' AND len(CAST(detail->'chunks' AS BIGINT[])) > 1",
+    )
+    assert large
+    pieces = {each["lsn"]: each["text"] for each in rows_of(data, TEXT_OF + "WHERE kind LIKE 'C%'")}
+    for each in large[:3]:
+        for piece in accumulate(each["chunks"]):
+            text = pieces[piece].replace("'", "''")
+            found = rows_of(data, sql.replace(PLACE_OF_TEXT, text))
+            assert each["message"] in [row["message"] for row in found]
+            assert each["address"] in [row["address"] for row in found]
 
 
 def test_counts_by_kind_leave_out_events_that_did_nothing(tmp_path: Path) -> None:

@@ -672,9 +672,10 @@ class Cluster:
 
     def check_next(self, leader: Machine, machine: Machine) -> None:
         """Check that the node to which the lead is handed over has everything, unless it died in
-        this moment, perhaps with its disk."""
+        this moment, perhaps with its disk, or follows another leader already, and refuses."""
         self.world.note(f"{leader.name} hands the lead over to {machine.name}")
-        if machine.name in leader.died_unheard:
+        has_left = machine.following.record.record.promised > leader.node.epoch
+        if has_left or machine.name in leader.died_unheard:
             return
         there = contents(machine.disk)
         missing = {

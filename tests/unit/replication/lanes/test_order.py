@@ -143,6 +143,20 @@ def test_a_spare_lane_that_ends_while_it_is_written_to_is_left() -> None:
     run(scene)
 
 
+def test_one_that_ends_as_it_moves_to_the_front_is_left() -> None:
+    async def scene() -> None:
+        order, lanes = order_of("b")
+        order.add("c", FakeLane(lambda: order.remove("c")))
+        order.send(place(0), b"one")
+        order.acked("c", place(3))
+        assert order.names == ["b"]
+        order.acked("c", place(3))
+        order.send(place(3), b"two")
+        assert lanes["b"].bytes == b"onetwo"
+
+    run(scene)
+
+
 ACTS = st.lists(
     st.tuples(st.sampled_from(["send", "skip", "ack", "remove", "add"]), st.integers(0, 4)),
     max_size=60,
