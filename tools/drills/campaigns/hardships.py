@@ -202,10 +202,11 @@ class DiskFull(Hardship):
     def _resume(self, witness: Witness) -> None:
         """Give room to a broker that runs: it must notice, and answer everything.
 
-        The clients of the drill use up room, too, so it may be full again before all is answered.
+        The clients of the drill use up room, too, so it may be full again before all is answered;
+        each time it gets twice as much.
         """
-        for _ in range(GIFTS):
-            self._room.enlarge(MORE_BYTES)
+        for number in range(GIFTS):
+            self._room.enlarge(MORE_BYTES << number)
             room_since = answered_at = time.monotonic()
             while time.monotonic() - room_since < STILL_SECONDS:
                 if witness.answers():
