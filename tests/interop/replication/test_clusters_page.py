@@ -174,8 +174,7 @@ def test_a_machine_is_replaced_and_one_goes_on_alone(tmp_path: Path) -> None:
         shutil.rmtree(three.data)
         shutil.rmtree(tmp_path / "etcd-three")
         *exports, remove, add = machines.block("export ETCDCTL_API", "one").splitlines()
-        # Etcd refuses both while it is not sure of its other members; what was done is not done
-        # again.
+        # Etcd refuses both while it is not sure of its other members; each is done once.
         known = f"etcdctl member list | grep -q {add.split()[-1]}"
         for what, step in (("without", remove), ("with", f"{add} || {known}")):
             command = "\n".join([*exports, step])
