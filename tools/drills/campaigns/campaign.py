@@ -73,16 +73,18 @@ class Campaign:
     def __init__(
         self,
         serving: Serving,
+        log: Path,
         hardship: Hardship,
         seed: int,
         tell: Callable[[int], None],
         wounds: Wounds | None = None,
         protocols: tuple[str, ...] = (STOMP,),
     ) -> None:
-        """`wounds` damages derived files before every other start, and before the last one.
+        """`log` is the file of the broker's output, which has room where the data may have none.
+        `wounds` damages derived files before every other start, and before the last one.
         Clients speak the `protocols` in turn."""
         self.data: Final = Path(serving.data)
-        self.broker: Final = DrillBroker(serving, self.data.parent / "broker.log")
+        self.broker: Final = DrillBroker(serving, log)
         self.makers: Final = tuple([self._maker(each) for each in protocols])
         self.hardship: Final = hardship
         self.ledger: Final = Ledger()

@@ -102,7 +102,9 @@ def run(asked: Asked) -> Report:
             report.notes.append("set for this drill: " + ", ".join(serving.settings))
         advance = closing.enter_context(progress(asked.drill, asked.rounds))
         wounds = Wounds(asked.seed) if asked.drill in TEARING else None
-        campaign = Campaign(serving, hardship, asked.seed, advance, wounds, asked.protocols)
+        campaign = Campaign(
+            serving, folder / "broker.log", hardship, asked.seed, advance, wounds, asked.protocols
+        )
         closing.callback(campaign.end)
         _carry_out(campaign, asked, report, begun + asked.minutes * 60)
         if wounds is not None:

@@ -72,7 +72,9 @@ def test_a_disk_that_does_not_become_full_is_no_fault(
     monkeypatch.setattr(Room, "_mount", lambda self, size: False)
     told = output.begun("disk-full", "about", {}, 1)
     hardship = DiskFull(Room(tmp_path))
-    campaign = Campaign(Serving("", str(tmp_path / "data")), hardship, 1, lambda done: None)
+    campaign = Campaign(
+        Serving("", str(tmp_path / "data")), tmp_path / "broker.log", hardship, 1, lambda done: None
+    )
     told.tried = [Tried("rounds", 1, 1)]
     drills._sum_up(campaign, hardship, told, drills.Asked("disk-full", None, 1, 1.0, 1))
     output.finish(told, 1.0)
