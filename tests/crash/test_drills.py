@@ -87,7 +87,7 @@ def test_a_sound_release_passes(
     monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 19)
     plant(monkeypatch, "", forks=True)
     check_sound(drill(tmp_path, name, 1, seed, protocol))
-    # What the broker says has room, and is left, also where its data had none.
+    # The broker's output has room, and is left, also where its data had none.
     assert (tmp_path / "scratch" / "broker.out").read_text("utf-8").startswith("ready ")
     assert (tmp_path / "scratch" / "broker.log").stat().st_size
 
