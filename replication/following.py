@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from daybook.errors import DaybookError
 from daybook.journal.blocks.format import Damage
-from daybook.journal.places import Place
+from daybook.journal.places import BEFORE_ALL, Place
 from daybook.replication.base_files import BaseFault
 from daybook.replication.messages import (
     Ack,
@@ -267,6 +267,9 @@ class Following:
         node has not heard of them yet, or what it said is late, from an older connection.
         """
         record = self.record.record
+        if place == BEFORE_ALL:
+            # So a node is answered that has no journal, and this one has one by now.
+            return True
         if not record.epochs or place >= files.place:
             return False
         newest = record.epochs[-1]

@@ -1,5 +1,6 @@
 """What goes wrong in a cluster: nodes die, stand still, cannot reach each other or the arbiter."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -166,8 +167,17 @@ def _hand_over(cluster: Cluster, machine: Machine) -> None:
             leader.do(lambda: None)
             if chance.random() < HARMED:
                 mishap = chance.choice((_stand_still, _kill, _cut_power))
-                cluster.world.after(chance.randint(1, 500) * MS, partial(mishap, cluster, machine))
+                harm = partial(_unless_it_rests, mishap, cluster, machine)
+                cluster.world.after(chance.randint(1, 500) * MS, harm)
             return
+
+
+def _unless_it_rests(
+    mishap: Callable[[Cluster, Machine], None], cluster: Cluster, machine: Machine
+) -> None:
+    """Do what was planned, before the end: nothing goes wrong there any more."""
+    if not cluster.is_resting:
+        mishap(cluster, machine)
 
 
 def _stand_still(cluster: Cluster, machine: Machine) -> None:

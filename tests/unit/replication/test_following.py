@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from daybook.journal.blocks.format import NO_HASH
 from daybook.journal.journal import Journal
-from daybook.journal.places import Place
+from daybook.journal.places import BEFORE_ALL, Place
 from daybook.replication.epochs import Beginning
 from daybook.replication.following import EARLY_MAX, Following, NotFollowing
 from daybook.replication.messages import (
@@ -128,6 +129,29 @@ def test_a_node_that_lost_its_journal_does_not_count() -> None:
     assert not standing.is_whole
     told(following, Join(leader.data_id, standing.place, bytes(32), leader.epochs))
     assert not following.record.record.is_whole
+
+
+def test_a_late_answer_to_a_node_without_a_journal_cuts_nothing_off(following: Following) -> None:
+    """It comes on an older connection, when the first segment has begun on a newer one."""
+    following.record.promise(5, "a", 5)
+    leader = Leader(5, 6)
+    standing = stands(following, leader.ask)
+    assert standing.place == BEFORE_ALL
+    late = Join(leader.data_id, standing.place, NO_HASH, leader.epochs)
+    shipment = Shipment(leader.ask, leader.disk, leader.data_id, leader.epochs, leader.end)
+    join = shipment.receive(standing, 0)
+    assert join is not None
+    shipment.receive(told(following, join), 0)
+    segment = next(iter(shipment.pull(leader.end)))
+    assert following.receive(1, segment) is None
+    assert following.files is not None
+    begun = following.files.place
+    assert begun > BEFORE_ALL
+    stands(following, leader.ask)
+    refused = told(following, late)
+    assert refused == Refused(5, "this node has more of this epoch; ask again", "a")
+    assert following.files.place == begun
+    assert isinstance(leader.ship(following, stands(following, leader.ask))[-1], Ack)
 
 
 def test_a_node_that_stands_takes_nothing_of_an_older_leader(following: Following) -> None:
