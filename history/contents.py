@@ -35,6 +35,7 @@ class LeftOutError(DaybookError):
 class WithHeader:
     """A header with a value; of repeated names the first one counts."""
 
+    is_catalogued = True
     part = "headers"
 
     def __init__(self, name: str, value: str) -> None:
@@ -70,6 +71,7 @@ class WithHeader:
 class WithBody:
     """A body of this SHA-256, and of so many bytes if that is known."""
 
+    is_catalogued = True
     part = "bodies"
 
     def __init__(self, disk: Disk, sha256: bytes, size: int | None = None) -> None:

@@ -57,11 +57,12 @@ def _compared(
 ) -> dict[str, Any]:
     """Return what began, what ended, and which attributes of the others changed."""
     changed = [
-        {"name": name, "attribute": key, "from": before[name][key], "to": value}
+        {"name": name, "attribute": key, "from": old[key], "to": value}
         for name, row in after.items()
-        if name in before
+        # Most rows of very many are equal as they are.
+        if (old := before.get(name, row)) != row
         for key, value in row.items()
-        if key not in figures and before[name].get(key) != value
+        if key not in figures and old.get(key) != value
     ]
     return {
         "new": [row for name, row in after.items() if name not in before],

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from daybook.history.catalogs import Catalogs, NotCatalogued, Span
+from daybook.history.names import NamedIds
 from daybook.history.scan import Event, Picker, segment_blocks
 from daybook.history.search import Search, Thing
 from daybook.journal.blocks.block import Block
@@ -49,6 +50,9 @@ class EventFinder:
         self._directory: Final = directory
         self._catalogs: Catalogs | None = None
         self._recent: dict[int, tuple[Block, Picker]] = {}
+        self.named: Final[dict[tuple[str, str], NamedIds]] = {}
+        """The ids that are known of a queue and an address, by their names; kept for all that ask
+        about them."""
         self.changed: Final[dict[int, dict[Thing, list[int]]]] = {}
         """Where things change in spans without a catalog, by their first events; kept for all that
         ask what ids stand for."""

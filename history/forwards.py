@@ -11,10 +11,9 @@ from daybook.engine.facts import details, events
 from daybook.engine.facts.events import CONSUMER, KIND, MESSAGE, REASON, RELATED, Row
 from daybook.engine.facts.kinds import NAMING_DIRECT
 from daybook.engine.facts.reasons import REASONS
-from daybook.history.catalogs import NotCatalogued
 from daybook.history.scan import Event, Picker
+from daybook.history.search import Uncatalogued
 from daybook.journal.blocks.block import Block
-from daybook.paging.catalogs.catalog_file import CatalogFile
 
 _NOBODY: Final = 0
 """In the place of a receiver, if there was none."""
@@ -49,15 +48,11 @@ def address_of(event: Event) -> str:
     return cast("details.LinkAttachedDetail | details.ForwardedDetail", decoded).address
 
 
-class AtDirect:
-    """Events that name a direct address, as a condition of searches (`history.search.Contents`)."""
+class AtDirect(Uncatalogued):
+    """Events that name a direct address, as a condition of searches."""
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
-
-    def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `Contents.numbers`."""
-        raise NotCatalogued("catalogs do not have the names of direct addresses")
 
     def may_have(self, block: Block, picker: Picker) -> bool:
         """As `Contents.may_have`."""

@@ -174,7 +174,7 @@ def _make_pieces(path: Path, disk: Disk, headers: str) -> int:
     until = last_lsn(live)
     made = 0
     while True:
-        job = next_piece(live, data_id_of(live), path / CATALOGS, until, 1)
+        job = next_piece(live, data_id_of(live), path / CATALOGS, until)
         if not _make(disk, path, path / CATALOGS, headers, job):
             return made
         made += 1

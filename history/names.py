@@ -9,6 +9,9 @@ from typing import Final, cast
 from daybook.engine.facts import details, events, life
 from daybook.engine.facts.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, Row
 from daybook.engine.facts.kinds import NAMING, changing
+from daybook.history.scan import Event, Picker
+from daybook.history.search import Uncatalogued
+from daybook.journal.blocks.block import Block
 
 LEARNED: Final = NAMING | changing({life.CONNECTION, life.CONSUMER}, {life.BEGINS})
 """Kinds from which names are learned."""
@@ -62,3 +65,40 @@ class Names:
     def queue(self, queue_id: int) -> str:
         """Name of a queue."""
         return self.queues.get(queue_id, f"#{queue_id}")
+
+
+class NamedIds:
+    """The ids that a queue, an address and the links of a direct address had under their names, of
+    all that was there at the event `since` or began between it and the event `until`. `since` is
+    None before anything is known.
+
+    Sets only grow: an id never comes to stand for something else.
+    """
+
+    def __init__(self) -> None:
+        self.queues: Final[set[int]] = set()
+        self.addresses: Final[set[int]] = set()
+        self.links: Final[set[int]] = set()
+        self.is_direct = False
+        self.since: int | None = None
+        self.until = 0
+
+
+class WithName(Uncatalogued):
+    """Events whose detail has one of some names, as a condition of searches: a broker may have made
+    very many queues, and one is asked for."""
+
+    def __init__(self, *names: str) -> None:
+        self._raw: Final = [name.encode("utf-8", "surrogatepass") for name in names]
+
+    def may_have(self, block: Block, picker: Picker) -> bool:
+        """As `Contents.may_have`."""
+        return self.is_among(picker.details())
+
+    def is_in(self, event: Event) -> bool:
+        """As `Contents.is_in`."""
+        return self.is_among(event.detail)
+
+    def is_among(self, encoded: bytes) -> bool:
+        """Whether encoded details, or a record of an index, may have one of the names."""
+        return any(raw in encoded for raw in self._raw)

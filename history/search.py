@@ -23,6 +23,7 @@ from daybook.engine.facts.events import (
     TIME,
 )
 from daybook.engine.facts.kinds import TOPOLOGY
+from daybook.history.catalogs import NotCatalogued
 from daybook.history.scan import Event, Picker
 from daybook.journal.blocks.block import Block, kind_bit, queue_bit
 from daybook.journal.blocks.format import FooterEntry
@@ -48,7 +49,10 @@ _TOPOLOGY: Final = kinds_mask(TOPOLOGY)
 
 
 class Contents(Protocol):
-    """A condition on the content of a message."""
+    """A condition on the content of an event; `is_catalogued` says whether catalogs can say where
+    it holds."""
+
+    is_catalogued: bool
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
         """Return the numbers of the blocks that may have it. Raises Damage, NotCatalogued."""
@@ -61,6 +65,16 @@ class Contents(Protocol):
     def is_in(self, event: Event) -> bool:
         """Whether an event has it. Raises StoreError."""
         ...
+
+
+class Uncatalogued:
+    """A condition of which catalogs know nothing, as a part of `Contents`."""
+
+    is_catalogued = False
+
+    def numbers(self, catalog: CatalogFile) -> set[int]:
+        """Raise NotCatalogued."""
+        raise NotCatalogued(f"{catalog.path} does not have it")
 
 
 class Clause(msgspec.Struct, eq=False):
@@ -156,8 +170,9 @@ class Clause(msgspec.Struct, eq=False):
     @property
     def is_catalogued(self) -> bool:
         """Whether catalogs can say where fitting events are."""
-        keys = (self.messages, self.related, self.things, self.contents)
-        return any(key is not None for key in keys)
+        if self.contents is not None:
+            return self.contents.is_catalogued
+        return any(key is not None for key in (self.messages, self.related, self.things))
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
         """Return the numbers of the blocks of a catalog that may have a fitting event.
@@ -193,8 +208,13 @@ class Clause(msgspec.Struct, eq=False):
                 return ()
             found = [at for at in found if values[at] in ids]
         if self.queues is not None:
-            values = columns[QUEUE].tolist()
-            found = [at for at in found if not values[at] or values[at] in self.queues]
+            values, kinds = columns[QUEUE].tolist(), columns[KIND].tolist()
+            # One routed to several queues has them in its detail.
+            found = [
+                at
+                for at in found
+                if values[at] in self.queues or (kinds[at] == events.ROUTED and not values[at])
+            ]
         if self.things is not None:
             found = [at for at, thing in subjects_at(columns, found) if thing in self.things]
         may_have = self.contents is None or not found or self.contents.may_have(block, picker)

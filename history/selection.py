@@ -29,12 +29,12 @@ from daybook.engine.facts.events import (
     SKIPPED,
     TIME,
 )
-from daybook.engine.facts.kinds import NAMING_DIRECT, OF_LINKS, TOPOLOGY
+from daybook.engine.facts.kinds import NAMING, NAMING_DIRECT, OF_LINKS, TOPOLOGY
 from daybook.history.event_finder import EventFinder
 from daybook.history.forwards import AtDirect, address_of
 from daybook.history.initial_state import EVERYTHING, beginning
 from daybook.history.moments import newest_lsn
-from daybook.history.names import Names
+from daybook.history.names import NamedIds, Names, WithName
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search
 from daybook.history.topology import NamesAsked, Topology
@@ -109,9 +109,10 @@ class NamesRead:
 class Inspection:
     """One search for the events of a question. `names` are as of the last event that was returned.
 
-    With a `topology` names are looked up where they are met; without one they are read from the
-    event `known_lsn` on, of which `known` gives the names, and a question may name a queue or an
-    address.
+    With a `topology` names are looked up where they are met, and of the events about the topology
+    only those are read that may have the name of the queue or address asked for, unless `ids` are
+    known. Without one all names are read. Both begin with the event `known_lsn`, of which `known`
+    gives the names.
     """
 
     def __init__(
@@ -122,21 +123,28 @@ class Inspection:
         topology: Topology | None = None,
         known: Iterable[Event] = (),
         known_lsn: int = 0,
+        ids: NamedIds | None = None,
     ) -> None:
         self.known_lsn = known_lsn
         self._finder: Final = finder
         self._question: Final = question
-        self._queue_ids: Final[set[int]] = set()
-        self._address_ids: Final[set[int]] = set()
-        self._links: Final[set[int]] = set()
-        self._is_direct = False
+        self._ids: Final = ids or NamedIds()
         self._clauses: Final = self._asked()
-        self._topology: Final = Clause(TOPOLOGY | {LINK_ATTACHED} if question.address else TOPOLOGY)
-        self._reads: Final = topology is None
+        self._reads_all: Final = topology is None
         self._naming: Final = NamesRead() if topology is None else NamesAsked(topology)
+        self._topology: Final = self._naming_clause()
         self._search = Search()
         for event in known:
-            self._meet(event)
+            self.names.learn(event.row, event.detail)
+            self._note_ids(event)
+
+    def _naming_clause(self) -> Clause | None:
+        """Return the events to learn names and ids from, None if there is no need."""
+        links = {LINK_ATTACHED} if self._question.address else set()
+        if self._reads_all:
+            return Clause(TOPOLOGY | links)
+        named = named_in(self._question)
+        return Clause(NAMING | links, contents=named) if named is not None else None
 
     @property
     def names(self) -> Names:
@@ -183,28 +191,31 @@ class Inspection:
         `proven` leaves out events that are not known to be durable yet. `follow`: see
         `read_blocks`. `joins`: see `Search`. Raises JournalError.
         """
-        question = self._question
-        if self._reads and question.from_lsn > self.known_lsn + 1:
-            self._read_names_before()
-        clauses = (*self._clauses, self._topology) if self._reads else self._clauses
+        question, topology = self._question, self._topology
+        if topology is not None and question.from_lsn > self.known_lsn + 1:
+            self._read_names_before(topology)
+        last = question.from_lsn - 1
+        clauses = (*self._clauses, topology) if topology is not None else self._clauses
         self._search = Search(
             *clauses, from_lsn=question.from_lsn, to_lsn=question.to_lsn,
             bodies=question.bodies, proven=proven, follow=follow, joins=joins,
         )  # fmt: skip
-        is_open = not self._reads or self._clauses[0].is_open
+        is_open = topology is None or self._clauses[0].is_open
         for event in self._finder.find(self._search):
+            last = event.lsn
             self._meet(event)
             if is_open or any(clause.fits(event) for clause in self._clauses):
                 yield event
             self._forget(event)
+        self._ids.until = max(self._ids.until, last)
 
     def _asked(self) -> tuple[Clause, ...]:
         """Return the clauses of the question; a copy refers to its original as related."""
         question = self._question
         whole = Clause(
             kinds=question.kinds or None,
-            queues=self._queue_ids if question.queue else None,
-            addresses=self._address_ids if question.address else None,
+            queues=self._ids.queues if question.queue else None,
+            addresses=self._ids.addresses if question.address else None,
             connections={question.connection} if question.connection else None,
             since=question.since, until=question.until,
         )  # fmt: skip
@@ -226,57 +237,65 @@ class Inspection:
         kinds = question.kinds or OF_LINKS
         named = replace(whole, addresses=None, kinds=kinds & NAMING_DIRECT)
         yield replace(named, contents=AtDirect(question.address))
-        yield replace(named, kinds=kinds & (OF_LINKS - NAMING_DIRECT), consumers=self._links)
+        yield replace(named, kinds=kinds & (OF_LINKS - NAMING_DIRECT), consumers=self._ids.links)
 
     def known(self, kind: str) -> list[str]:
-        """Names in the journal, for a hint: of kind "queue" or "address"."""
+        """Names that were read, for a hint: of kind "queue" or "address"."""
         return sorted((self.names.queues if kind == "queue" else self.names.addresses).values())
 
     @property
     def unknown(self) -> str:
         """The kind ("queue", "address") of a requested name that the journal never had, or ""."""
-        if self._question.queue and not self._queue_ids:
+        ids = self._ids
+        if self._question.queue and not ids.queues:
             return "queue"
-        if self._question.address and not (self._address_ids or self._is_direct):
+        if self._question.address and not (ids.addresses or ids.is_direct):
             return "address"
         return ""
 
-    def _read_names_before(self) -> None:
+    def _read_names_before(self, topology: Clause) -> None:
         last = self._question.from_lsn - 1
-        before = Search(self._topology, from_lsn=self.known_lsn + 1, to_lsn=last)
+        before = Search(topology, from_lsn=self.known_lsn + 1, to_lsn=last)
         for event in self._finder.find(before):
             self._meet(event)
             self._forget(event)
 
     def _meet(self, event: Event) -> None:
-        """Learn names, and the ids of the queue and address asked for; each may have several."""
+        """Learn names, and the ids of what is asked for."""
         self._naming.meet(event)
-        row, names = event.row, self.names
-        if self._reads and self._question.address and row[KIND] in NAMING_DIRECT:
-            self._meet_direct(event)
-        if not self._reads or row[KIND] not in TOPOLOGY:
+        self._note_ids(event)
+
+    def _note_ids(self, event: Event) -> None:
+        """Learn the ids of the queue and address asked for; each may have several."""
+        row, names, question = event.row, self.names, self._question
+        if question.address and row[KIND] in NAMING_DIRECT:
+            self._note_direct(event)
+        if row[KIND] not in TOPOLOGY:
             return
-        if row[QUEUE] and names.queue(row[QUEUE]) == self._question.queue:
-            self._queue_ids.add(row[QUEUE])
+        if row[QUEUE] and names.queue(row[QUEUE]) == question.queue:
+            self._ids.queues.add(row[QUEUE])
             self._search.version += 1
-        if row[ADDRESS] and names.address(row[ADDRESS]) == self._question.address:
-            self._address_ids.add(row[ADDRESS])
+        if row[ADDRESS] and names.address(row[ADDRESS]) == question.address:
+            self._ids.addresses.add(row[ADDRESS])
             self._search.version += 1
 
-    def _meet_direct(self, event: Event) -> None:
+    def _note_direct(self, event: Event) -> None:
         """Learn which links the direct address asked for has."""
         if address_of(event) == self._question.address:
-            self._is_direct = True
+            self._ids.is_direct = True
             if event.row[KIND] == LINK_ATTACHED:
-                self._links.add(event.row[CONSUMER])
+                self._ids.links.add(event.row[CONSUMER])
                 self._search.version += 1
 
     def _forget(self, event: Event) -> None:
         self._naming.forget(event)
+        if not self._reads_all:
+            return
+        # A reader that follows the journal keeps what is open, not what was.
         if event.row[KIND] == LINK_DETACHED:
-            self._links.discard(event.row[CONSUMER])
+            self._ids.links.discard(event.row[CONSUMER])
         elif event.row[KIND] == BROKER_STARTED:
-            self._links.clear()
+            self._ids.links.clear()
 
 
 def begun(
@@ -289,19 +308,34 @@ def begun(
 ) -> Inspection:
     """Return an inspection that learns names in the quickest way.
 
-    `reads_names` is for what is not written yet. `note` is called with a sentence about a damaged
-    base. Raises JournalError, StoreError and OSError.
+    `reads_names` is for what is not written yet, and for all names. `note` is called with a
+    sentence about a damaged base. Raises JournalError, StoreError and OSError.
     """
-    asks_names = reads_names or question.queue or question.address
-    if not asks_names and finder.catalogs is not None:
+    before = question.from_lsn - 1
+    topology, named, ids = None, None, NamedIds()
+    if not reads_names and (finder.catalogs is not None or not finder.uncatalogued()):
         topology = Topology(finder, partial(beginning, directory, finder.disk))
-        return Inspection(finder, question, topology=topology)
+        named = named_in(question)
+        if named is None:
+            return Inspection(finder, question, topology=topology)
+        ids = finder.named.setdefault((question.queue, question.address), ids)
+        if ids.since is not None and ids.since <= before <= ids.until:
+            return Inspection(finder, question, topology=topology, known_lsn=before, ids=ids)
     known = EVERYTHING
     try:
-        known = beginning(directory, finder.disk, until=question.from_lsn - 1)
+        known = beginning(directory, finder.disk, until=before, named=named)
     except (BaseDamaged, IndexDamaged) as error:
         note(f"some names are missing: {error}")
-    return Inspection(finder, question, known=known.events, known_lsn=known.lsn)
+    ids.since = ids.until = known.lsn
+    return Inspection(
+        finder, question, topology=topology, known=known.events, known_lsn=known.lsn, ids=ids
+    )
+
+
+def named_in(question: Question) -> WithName | None:
+    """Return where the names that a question has may be, None if it has none."""
+    names = [name for name in (question.queue, question.address) if name]
+    return WithName(*names) if names else None
 
 
 def begins_before(disk: Disk, question: Question) -> bool:

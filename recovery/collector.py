@@ -39,10 +39,18 @@ def free_what_was_built() -> None:
         gc.collect(1)
 
 
-def free_all() -> None:
-    """Free what is not used any more, however old."""
+def keep_what_was_built() -> None:
+    """Never look again at what there is now, until `free_all`."""
     if gc.isenabled():
+        gc.freeze()
+
+
+def free_all() -> None:
+    """Free what is not used any more, however old, and kept or not."""
+    if gc.isenabled():
+        gc.unfreeze()
         gc.collect()
+        gc.freeze()
 
 
 def begin_work() -> None:

@@ -13,6 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from daybook.engine.facts import life
+from daybook.engine.facts.events import KIND
+from daybook.engine.facts.kinds import changing
 from daybook.engine.state.state import State
 from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import FIRST_LSN
@@ -34,11 +37,16 @@ from daybook.recovery.fold import fold_block
 from daybook.recovery.signing.export_proof import range_of
 from daybook.scratch_folders import scratch_folder
 
-FEW_EVENTS: Final = 4_000
+FEW_EVENTS: Final = 20_000
 """So many events are applied to the loaded state itself: the fold of an index begins with reading
 all names, and ends with a commit."""
-FEW_BYTES: Final = 8 * 1024 * 1024
+NAME_EVENTS: Final = 4
+"""So many more for each queue and address that they make. The fold of an index writes its records,
+and they are read again for the state: that takes five times as long as to apply their events. A
+state has all of its names in memory in both ways."""
+FEW_BYTES: Final = 64 * 1024 * 1024
 """They have at most so much content, which stays in memory."""
+_NAMES: Final = changing({life.ADDRESS, life.QUEUE}, {life.BEGINS})
 
 
 @contextmanager
@@ -156,15 +164,15 @@ class Course:
             return None
         found: list[Block] = []
         after = self.index.lsn
-        events = size = 0
+        left, size = self._few, 0
         for block in read_blocks(self._disk, LAYOUT, from_lsn=after + 1, to_lsn=lsn):
             if not block.count or block.last_lsn <= after:
                 continue
             last = found[-1].last_lsn if found else after
             assert block.first_lsn == last + 1, "blocks follow the index"
-            events += block.count
+            left -= block.count - NAME_EVENTS * _names_in(block)
             size += block.header.heap_raw_bytes
-            if events > self._few or size > FEW_BYTES:
+            if left < 0 or size > FEW_BYTES:
                 return None
             found.append(block)
         return found
@@ -177,6 +185,12 @@ class Course:
     def close(self) -> None:
         """Close the index, so that others can open it; going on opens it again."""
         self.index.close()
+
+
+def _names_in(block: Block) -> int:
+    """Return how many queues and addresses a block makes."""
+    kinds = block.columns()[KIND].tolist()
+    return sum(map(kinds.count, _NAMES))
 
 
 def nearest_state(

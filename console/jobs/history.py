@@ -5,7 +5,7 @@ Everything is read-only, works while a broker runs, and pins what it reads. Must
 All jobs raise DaybookError for what people can understand.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -41,7 +41,7 @@ from daybook.history.selection import (
 from daybook.history.totals import MINUTE, QueueAt, growth_before, minutes_before
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of
-from daybook.recovery.collector import free_all
+from daybook.recovery.collector import free_all, keep_what_was_built
 from daybook.recovery.moments import Reached, course_at
 from daybook.recovery.readonly import journal_disk
 from daybook.recovery.signing.export_proof import redacted_in
@@ -277,13 +277,21 @@ class _Held:
             course = opened.enter_context(found)
             state = opened.enter_context(course.state_at(lsn))
             self._open[key] = _Moment(state, course.reached, opened.pop_all())
+        keep_what_was_built()
         return state
 
+    def make_room(self, directory: str, lsns: Collection[int]) -> None:
+        """Drop all states but those after some events, which are asked for next."""
+        self._drop([key for key in self._open if key not in {(directory, lsn) for lsn in lsns}])
+
     def _drop_all_but_last(self) -> None:
-        if len(self._open) > 1:
-            while len(self._open) > 1:
-                self._open.pop(next(iter(self._open))).opened.close()
-            # Its objects refer to each other, and the next state may need their memory.
+        self._drop(list(self._open)[:-1])
+
+    def _drop(self, keys: list[tuple[str, int]]) -> None:
+        for key in keys:
+            self._open.pop(key).opened.close()
+        if keys:
+            # Their objects refer to each other, and the next state may need their memory.
             free_all()
 
 
@@ -309,13 +317,13 @@ def look(directory: str, lsn: int, request: dict[str, Any]) -> dict[str, Any]:
 def compare(directory: str, before: int, after: int) -> dict[str, Any]:
     """Return what changed between two events, the first differences of each kind; the last event
     counts for those behind it."""
-    sides = []
-    for wanted in (before, after):
-        at = moment_of(directory, wanted)
-        sides.append(overview(_held.state(directory, at["lsn"]), at["lsn"], at["time"]))
+    ends = [moment_of(directory, wanted) for wanted in (before, after)]
+    _held.make_room(directory, [at["lsn"] for at in ends])
+    states = [_held.state(directory, at["lsn"]) for at in ends]
+    sides = [overview(state, at["lsn"], at["time"]) for state, at in zip(states, ends, strict=True)]
     with _reading(directory) as (path, finder):
-        ends = sides[0]["lsn"], sides[1]["lsn"]
-        told = difference(*sides) | changes(path, finder, *ends) | dropped(path, finder, *ends)
+        span = ends[0]["lsn"], ends[1]["lsn"]
+        told = difference(*sides) | changes(path, finder, *span) | dropped(path, finder, *span)
     return _bounded(told)
 
 

@@ -13,8 +13,10 @@ from daybook.engine.names.names import DIVIDER, host_and_name
 from daybook.engine.names.patterns import Path, PatternTrie, covers, full_path_of, overlap, path_of
 from daybook.engine.names.syntax import DEFAULT, Syntax
 
+_Rank = tuple[bool, int, list[bool], str]
 
-def _specificity(match: str, syntax: Syntax) -> tuple[bool, int, list[bool], str]:
+
+def _specificity(match: str, syntax: Syntax) -> _Rank:
     """Sort key among matches that cover one address, the most specific first.
 
     Without `#` before with `#`. Both with `#`: the longer string. Then word by word, a word before
@@ -50,10 +52,12 @@ class Covering:
         self._by_pattern: Final[PatternTrie[str]] = PatternTrie(syntax)
         self._literal: Final[dict[str, str]] = {}
         self._sorted: list[tuple[str, Path]] | None = None
+        self._ranks: Final[dict[str, _Rank]] = {}
         for match in self._matches:
             name = syntax.literal(match)
             if name is None:
                 self._by_pattern.add(match, match)
+                self._ranks[match] = _specificity(match, syntax)
             else:
                 self._literal[name] = match
 
@@ -67,12 +71,10 @@ class Covering:
 
     def _of_name(self, address: str) -> list[str]:
         """Do the same with the name of an address on its host."""
-        syntax = self._syntax
-        found = self._by_pattern.matching(address)
-        covering = sorted(found, key=lambda match: _specificity(match, syntax))
+        covering = sorted(self._by_pattern.matching(address), key=self._ranks.__getitem__)
         if address in self._literal:
             covering.insert(0, self._literal[address])
-        if address in self._matches and syntax.literal(address) is None:
+        if address in self._matches and self._syntax.literal(address) is None:
             # An exact match comes first even if the name itself looks like a wildcard.
             covering.remove(address)
             covering.insert(0, address)
@@ -115,8 +117,6 @@ class Covering:
     def _in_order(self) -> list[tuple[str, Path]]:
         """Return the patterns, the most specific first, parsed; sorted when first asked."""
         if self._sorted is None:
-            syntax = self._syntax
-            patterns = [match for match in self._matches if syntax.literal(match) is None]
-            patterns.sort(key=lambda match: _specificity(match, syntax))
-            self._sorted = [(match, path_of(match, syntax)) for match in patterns]
+            patterns = sorted(self._ranks, key=self._ranks.__getitem__)
+            self._sorted = [(match, path_of(match, self._syntax)) for match in patterns]
         return self._sorted

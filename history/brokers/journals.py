@@ -12,12 +12,11 @@ from daybook.engine.facts import details, events
 from daybook.engine.facts.events import KIND
 from daybook.engine.facts.kinds import SAYING_CAME_FROM
 from daybook.errors import DaybookError
-from daybook.history.catalogs import NotCatalogued
 from daybook.history.event_finder import EventFinder
 from daybook.history.scan import Event, Picker
+from daybook.history.search import Uncatalogued
 from daybook.journal.blocks.block import Block
 from daybook.journal.segments.segment import first_lsn_of, open_segment, segment_names
-from daybook.paging.catalogs.catalog_file import CatalogFile
 
 _FIELD: Final = b"came_from"
 
@@ -64,18 +63,13 @@ def traced_link(event: Event) -> str | None:
     return None
 
 
-class CameFrom:
-    """Events by which one of some messages came, as a condition of searches
-    (`history.search.Contents`)."""
+class CameFrom(Uncatalogued):
+    """Events by which one of some messages came, as a condition of searches."""
 
     def __init__(self, data_id: str, messages: Iterable[int]) -> None:
         self._messages: Final = frozenset(messages)
         self._data_id: Final = data_id
         self._raw: Final = [f"{data_id}/{each}/".encode() for each in self._messages]
-
-    def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `Contents.numbers`."""
-        raise NotCatalogued("catalogs do not say where messages came from")
 
     def may_have(self, block: Block, picker: Picker) -> bool:
         """As `Contents.may_have`."""

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.blocks.block import Block
-from daybook.journal.blocks.format import Damage
+from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
 from daybook.journal.segments.segment import segment_names
 from daybook.paging.catalogs.catalog_making import (
-    PIECE_BYTES,
     HeaderChoice,
     Job,
     catalogued,
+    is_piece,
     missing_catalogs,
     next_piece,
     remove_others,
@@ -51,7 +51,9 @@ class CatalogKeeper:
         self._headers: str | None = None
         self._making: tuple[Job, Making] | None = None
         self._newest: Block | None = None
+        # Where the last piece ends, as an offset and as an event; estimates until one is made.
         self._piece_end = 0
+        self._piece_lsn = 0
         # Earlier segments have their catalogs, or cannot be read.
         self._looked_until = ""
         self._waiting: list[Job] = []
@@ -131,6 +133,9 @@ class CatalogKeeper:
             )
         write_catalog(self._directory, job.from_lsn, content)
         self.trouble = ""
+        if job.is_one_piece:
+            # There may be another one behind it.
+            self._piece_end = self._piece_lsn = 0
         if not self._waiting:
             remove_others(self._directory, self._disk)
 
@@ -140,15 +145,21 @@ class CatalogKeeper:
         if self._newest.segment != self._looked_until:
             self._look()
         newest = self._newest
-        end = newest.offset + newest.header.block_bytes
-        if end >= self._piece_end + PIECE_BYTES:
-            piece = next_piece(self._disk, self._data_id, self._directory, newest.last_lsn, 1)
-            begin = piece.offset or 0
-            self._piece_end = max(begin, self._piece_end)
-            if piece.segment == newest.segment and end >= self._piece_end + PIECE_BYTES:
-                self._piece_end = end
+        if self._has_piece():
+            piece = next_piece(self._disk, self._data_id, self._directory, newest.last_lsn)
+            self._piece_end = max(piece.offset, self._piece_end)
+            self._piece_lsn = max(piece.from_lsn - 1, self._piece_lsn)
+            if piece.segment == newest.segment and self._has_piece():
+                self._piece_end = newest.offset + newest.header.block_bytes
+                self._piece_lsn = newest.last_lsn
                 return piece
         return self._waiting.pop(0) if self._waiting else None
+
+    def _has_piece(self) -> bool:
+        """Whether there is a piece behind the last one."""
+        assert self._newest is not None
+        size = self._newest.offset + self._newest.header.block_bytes - self._piece_end
+        return is_piece(size, self._newest.last_lsn - self._piece_lsn)
 
     def _look(self) -> None:
         """Find missing catalogs, now that the newest block is in another segment."""
@@ -162,5 +173,6 @@ class CatalogKeeper:
         self._waiting = [job for job in self._waiting if job.segment in there]
         self._looked_until = self._newest.segment
         self._piece_end = 0
+        self._piece_lsn = (segment_first_lsn(self._newest.segment) or 1) - 1
         if not self._waiting:
             remove_others(self._directory, self._disk)

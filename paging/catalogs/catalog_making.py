@@ -49,6 +49,9 @@ from daybook.paging.tables.layout import LAYOUT
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
 """How many bytes of the newest segment a piece covers, and how many may be without a catalog."""
+PIECE_EVENTS: Final = 1 << 16
+"""How many events are a piece, too: blocks of many that are alike take few bytes, but as long to
+read."""
 HEADER_SHARE: Final = 10
 """The tables of headers take one byte for so many of the journal, at most."""
 PAIR_BYTES: Final = 5
@@ -160,6 +163,11 @@ class Builder:
     def last_lsn(self) -> int:
         """The last event, 0 if there is none yet."""
         return self._last_lsn
+
+    @property
+    def is_piece(self) -> bool:
+        """Whether the blocks are as much as a piece has."""
+        return is_piece(self.size, self._last_lsn + 1 - self._first_lsn)
 
     def add(self, block: Block) -> Steps:
         """Add the next block, in steps. Raises Damage."""
@@ -288,19 +296,22 @@ def _groups(keys: Any, numbers: Any) -> Iterator[tuple[int, bytes]]:
         yield int(some[0]), raw
 
 
+def is_piece(size: int, events: int) -> bool:
+    """Whether so many bytes of the journal, with so many events, are as much as a piece has."""
+    return size >= PIECE_BYTES or events >= PIECE_EVENTS
+
+
 class Job(NamedTuple):
     """A catalog that is missing: of a segment from an event on.
 
-    `until` is 0 for a sealed segment, all of which is read; of the newest segment, a piece is made
-    of the blocks that end before that event, if they have so many bytes, and of about so many at
-    most.
+    `until` is 0 for a sealed segment, all of which is read; of the newest segment, the blocks that
+    end before that event are, or so many of them as are a piece if that `is_one_piece`.
     """
 
     segment: str
     from_lsn: int
     until: int = 0
-    bytes_min: int = 0
-    bytes_max: int = 0
+    is_one_piece: bool = False
     offset: int = 0
     """Where the piece begins in its segment, 0 for the first one."""
 
@@ -318,9 +329,9 @@ def catalogued(
             break
         yield from builder.add(block)
         yield
-        if job.bytes_max and builder.size >= job.bytes_max:
+        if job.is_one_piece and builder.is_piece:
             break
-    if not builder.last_lsn or builder.size < job.bytes_min:
+    if not builder.last_lsn:
         return b""
     return (yield from builder.finish(whole=not job.until))
 
@@ -346,7 +357,7 @@ def all_sealed(disk: Disk) -> Iterator[Job]:
         yield Job(name, segment_first_lsn(name) or 1)
 
 
-def next_piece(disk: Disk, data_id: bytes, directory: Path, until: int, bytes_min: int) -> Job:
+def next_piece(disk: Disk, data_id: bytes, directory: Path, until: int) -> Job:
     """Return the next piece of the newest segment, which has no catalog behind `until`."""
     name = segment_names(disk)[-1]
     position = segment_first_lsn(name) or 1
@@ -354,7 +365,7 @@ def next_piece(disk: Disk, data_id: bytes, directory: Path, until: int, bytes_mi
     while (told := description(directory, data_id, position)) is not None and not told.whole:
         position = told.last_lsn + 1
         offset = told.end
-    return Job(name, position, until, bytes_min, PIECE_BYTES, offset)
+    return Job(name, position, until, is_one_piece=True, offset=offset)
 
 
 def description(directory: Path, data_id: bytes, first_lsn: int) -> Description | None:

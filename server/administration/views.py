@@ -278,9 +278,10 @@ def _address(
     size = messages = consumers = 0
     for start in range(0, len(bound), SLICE):
         some = bound[start : start + SLICE]
-        consumers += sum(len(queue.consumers) for queue in some)
-        size += sum(queue.bytes for queue in some)
-        messages += sum(queue.message_count for queue in some)
+        for queue in some:
+            consumers += len(queue.consumers)
+            size += queue.bytes
+            messages += queue.message_count
         if len(some) == SLICE:
             yield SLICE
     settings = state.settings.resolve(address.name)

@@ -108,8 +108,8 @@ JOURNAL: Final = (
         size(0, 1024 * GIB),
         "64MiB",
         "Bytes of journal between two snapshots of the state, from which `journal inspect --at` "
-        "and others begin; 0: no snapshots. Together they take at most"
-        " a fifth of the journal.",
+        "and others begin; 0: no snapshots. An event counts as 24 bytes at least. Together they"
+        " take at most a fifth of the bytes that are counted.",
         live=True,
     ),
     Option(

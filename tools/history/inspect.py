@@ -3,6 +3,7 @@ durable."""
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -23,7 +24,6 @@ from daybook.history.initial_state import before_the_first, what_is_missing
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.selection import (
-    Inspection,
     Question,
     begin_of_last,
     begins_before,
@@ -87,7 +87,7 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
             raise
         return
     if not told and inspection.unknown:
-        raise Failure(_never_was(path, disk, inspection, question))
+        raise Failure(_never_was(path, finder, question))
     if not told:
         _explain_silence(disk, question)
     for text in finder.notes:
@@ -207,7 +207,11 @@ class Following:
         return True
 
 
-def _never_was(path: Path, disk: Disk, inspection: Inspection, question: Question) -> str:
+def _never_was(path: Path, finder: EventFinder, question: Question) -> str:
+    """Return that there never was a queue or address, and which there were."""
+    disk = finder.disk
+    inspection = begun(path, finder, question, reads_names=True, note=_note)
+    deque(inspection.events(), maxlen=0)
     what = inspection.unknown
     name = question.queue if what == "queue" else question.address
     names = inspection.known(what)

@@ -41,7 +41,7 @@ def make_catalogs(data: Path) -> list[Path]:
     for job in missing_catalogs(disk, HISTORY_ID, data / CATALOGS):
         make(Order(str(data), "", ALL, job))
     while make(
-        Order(str(data), "", ALL, next_piece(disk, HISTORY_ID, data / CATALOGS, last_lsn(disk), 1))
+        Order(str(data), "", ALL, next_piece(disk, HISTORY_ID, data / CATALOGS, last_lsn(disk)))
     ):
         pass
     return sorted((data / CATALOGS).glob("*"))

@@ -39,9 +39,7 @@ def with_catalogs(data: Path) -> Path:
     disk = RealDisk(data / JOURNAL)
     for job in missing_catalogs(disk, HISTORY_ID, data / CATALOGS):
         make(Order(str(data), "", ALL, job))
-    make(
-        Order(str(data), "", ALL, next_piece(disk, HISTORY_ID, data / CATALOGS, last_lsn(disk), 1))
-    )
+    make(Order(str(data), "", ALL, next_piece(disk, HISTORY_ID, data / CATALOGS, last_lsn(disk))))
     return data
 
 

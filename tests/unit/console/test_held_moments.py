@@ -62,6 +62,22 @@ def test_two_moments_are_folded_once(data: str, begins: list[int]) -> None:
     assert history.compare(data, 43, 217) == told
 
 
+def test_a_comparison_drops_all_others_at_once(
+    data: str, begins: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed = []
+    monkeypatch.setattr(history, "free_all", lambda: freed.append(list(history._held._open)))
+    for lsn in (60, 160):
+        held_digest(data, lsn)
+    history.compare(data, 43, 217)
+    assert freed == [[]]
+    assert list(history._held._open) == [(data, 43), (data, 217)]
+    count = len(begins)
+    history.compare(data, 43, 217)
+    assert len(begins) == count
+    assert len(freed) == 1
+
+
 def test_a_step_folds_what_happened_in_it_and_a_step_back_all(data: str, begins: list[int]) -> None:
     for lsn in (100, 101, 109, 110, 160, 60, 61):
         assert held_digest(data, lsn) == digest(fold(EVENTS[:lsn]))

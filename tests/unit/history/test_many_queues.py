@@ -10,6 +10,7 @@ from bench.history import Traffic, write_history
 from daybook.console.jobs import history
 from daybook.engine import commands as c
 from daybook.engine.facts import events
+from daybook.engine.state.digest import digest
 from daybook.history.event_finder import EventFinder
 from daybook.history.missing_catalogs import make_missing
 from daybook.history.moments import last_lsn
@@ -18,6 +19,8 @@ from daybook.history.search import Clause, Search
 from daybook.journal.data_directory import CATALOGS, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
+from daybook.recovery import moments
+from daybook.recovery.moments import course_at
 
 EVENTS = 20_000
 OF_A_TURN = 200
@@ -80,7 +83,9 @@ def test_a_page_about_two_moments_has_the_first_differences_and_counts_the_other
 @pytest.mark.parametrize("ask", [
     lambda many, last: history.story(many, last),
     lambda many, last: history.events(many, {"from_lsn": last - 50}, 20),
-], ids=["story", "events"])  # fmt: skip
+    lambda many, last: history.events(many, {"queue": "made.2000"}, 20, last=True),
+    lambda many, last: history.events(many, {"address": "made.2000"}, 20, last=True),
+], ids=["story", "events", "events of a queue", "events of an address"])  # fmt: skip
 def test_few_events_are_decoded(
     many: str, decoded: list[int], ask: Callable[[str, int], Any]
 ) -> None:
@@ -94,4 +99,36 @@ def test_few_events_are_decoded(
     finder.close()
     decoded.clear()
     ask(many, sent[-1].lsn)
-    assert 0 < len(decoded) < 500
+    assert 0 < len(decoded) < 1000
+
+
+def test_a_moment_after_very_many_names_needs_no_index(
+    many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events are applied to the state itself, and it is the same."""
+    directory = Path(many)
+    disk = RealDisk(directory / JOURNAL)
+    last = last_lsn(disk)
+    found = []
+    for few in (moments.FEW_EVENTS, 1):
+        monkeypatch.setattr(moments, "FEW_EVENTS", few)
+        if few == 1:
+            monkeypatch.setattr(moments, "NAME_EVENTS", 0)
+        with (
+            course_at(directory, disk, last, note=pytest.fail) as course,
+            course.state_at(last) as state,
+        ):
+            found.append((course.index.lsn > 0, digest(state)))
+    assert [is_folded for is_folded, _ in found] == [False, True]
+    assert found[0][1] == found[1][1]
+
+
+def test_many_events_of_few_names_are_folded_by_an_index(
+    many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = Path(many)
+    disk = RealDisk(directory / JOURNAL)
+    monkeypatch.setattr(moments, "FEW_EVENTS", 500)
+    monkeypatch.setattr(moments, "_NAMES", ())
+    with course_at(directory, disk, 5000, note=pytest.fail) as course, course.state_at(5000):
+        assert course.index.lsn > 3000

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from daybook.recovery import collector
-from daybook.recovery.collector import collected_rarely, free_all, free_what_was_built
+from daybook.recovery.collector import (
+    collected_rarely,
+    free_all,
+    free_what_was_built,
+    keep_what_was_built,
+)
 
 
 class Ring:
@@ -66,12 +71,29 @@ def test_what_was_built_is_freed_at_once_and_older_things_only_with_all() -> Non
 
 
 @pytest.mark.usefixtures("collecting")
+def test_what_is_kept_is_looked_at_no_more_until_all_is_freed() -> None:
+    ring = weakref.ref(keep := Ring())
+    keep_what_was_built()
+    count = gc.get_freeze_count()
+    assert count > 1000
+    del keep
+    gc.collect()
+    assert ring() is not None
+    free_all()
+    assert ring() is None
+    assert gc.get_freeze_count() > 1000
+
+
+@pytest.mark.usefixtures("collecting")
 def test_a_collector_that_is_off_stays_off() -> None:
     gc.disable()
+    gc.unfreeze()
     ring = weakref.ref(Ring())
     free_what_was_built()
+    keep_what_was_built()
     free_all()
     assert ring() is not None
+    assert not gc.get_freeze_count()
 
 
 @pytest.mark.usefixtures("collecting")

@@ -24,8 +24,7 @@ PIECE = 2000
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (catalog_making, catalog_keeper):
-        monkeypatch.setattr(module, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(catalog_making, "PIECE_BYTES", PIECE)
     monkeypatch.setattr(catalog_keeper, "REST", 0)
     events = some_history(1, 300)
     cuts = range(25, len(events), 25)
@@ -66,6 +65,22 @@ def test_sealed_segments_have_one_and_the_newest_has_pieces(data: Path) -> None:
     assert catalogs.any
     assert not catalogs.uncatalogued()
     assert not catalogs.notes
+    assert not keeper.trouble
+
+
+def test_pieces_cover_all_but_less_than_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nothing more is written, and however few bytes the events take."""
+    monkeypatch.setattr(catalog_making, "PIECE_BYTES", 1 << 30)
+    monkeypatch.setattr(catalog_making, "PIECE_EVENTS", 30)
+    keeper = keeper_of(data)
+    blocks = blocks_of(data)
+    keeper.note(blocks[-1], "*")
+    work(keeper)
+    pieces = [(first, last) for first, last, whole in covered(data) if not whole]
+    assert len(pieces) > 1
+    # A block has 25 events, or those at the end of a segment.
+    assert all(30 <= last + 1 - first < 30 + 25 for first, last in pieces)
+    assert blocks[-1].last_lsn - pieces[-1][1] < 30 + 25
     assert not keeper.trouble
 
 

@@ -152,6 +152,19 @@ def test_it_waits_for_its_share_of_the_journal(
     assert lsns_of(scene) == [*scene.lsns, scene.last_lsn]
 
 
+def test_events_of_few_bytes_count_for_more(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take as long to fold, also those of before this process began."""
+    since = scene.index.lsn - scene.lsns[1]
+    monkeypatch.setattr(snapshots, "EVENT_BYTES", 10)
+    for path in scene.folder.glob(f"*{scene.lsns[2]}.*"):
+        path.unlink()
+    taken = Snapshots(scene.folder, HISTORY_ID)
+    assert not taken.follow(scene.index, scene.disk, 1, 10 * since + 1)
+    assert not taken.follow(scene.index, scene.disk, 0, 10 * since + 1)
+    assert taken.follow(scene.index, scene.disk, 1, 10 * since + 1)
+    assert lsns_of(scene) == list(scene.lsns)
+
+
 def test_none_is_taken_with_zero_or_twice_at_one_event(scene: Scene) -> None:
     taken = Snapshots(scene.folder, HISTORY_ID)
     assert not taken.follow(scene.index, scene.disk, 1 << 40, 0)
