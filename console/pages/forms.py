@@ -460,12 +460,12 @@ async def _question(
     visit: Visit, found: Found, asked: dict[str, Any], given: list[tuple[str, str]]
 ) -> Response:
     await _check_right(visit, found, given)
+    concerns, objection = await _consequences(visit, found, asked)
     return visit.page(
         "confirm.html", title=f"{_title(found)}?", found=found, given=given,
         once=visit.session.new_confirmation(visit.broker.name), action=_path(visit, found),
         said=said_in(fields_of(found), given), command=command(visit, found.way, asked),
-        concerns=await _concerned(visit, asked),
-        objection=await _objection(visit, found, asked),
+        concerns=concerns, objection=objection,
         destroys=found.way.command in DESTROYS, does=label_of(found, asked),
     )  # fmt: skip
 
@@ -565,13 +565,25 @@ def said_in(fields: list[Field], given: list[tuple[str, str]]) -> list[tuple[str
     return told
 
 
+async def _consequences(visit: Visit, found: Found, asked: dict[str, Any]) -> tuple[str, str]:
+    """Return what a request concerns, and why the broker will not do it as it is now; "" each if
+    there is nothing to say."""
+    if asked["do"] != CLOSING:
+        return await _concerned(visit, asked), await _objection(visit, found, asked)
+    try:
+        rows = await _closed(visit, asked)
+        nobody = "" if rows else in_words_of_the_form(found.way.nothing, found)
+        return await _clients(visit, rows), nobody
+    except ControlError:
+        # The broker judges by other rights whether the user may close them.
+        return "", ""
+
+
 async def _concerned(visit: Visit, asked: dict[str, Any]) -> str:
     """Return which messages are concerned: those that are named, how many match now, or those that
-    go with a queue or an address; or which clients. "" if none are."""
+    go with a queue or an address. "" if none are."""
     if asked["do"] in DELETIONS:
         return await _lost(visit, DELETIONS[asked["do"]], asked)
-    if asked["do"] == CLOSING:
-        return await _clients(visit, asked)
     name = asked.get("queue", "")
     if not name:
         return ""
@@ -601,15 +613,10 @@ def _count_in_words(row: dict[str, Any], chosen_by: str) -> str:
     return f"{text}; {row['in_flight']:,} in flight stay" if row["in_flight"] else text
 
 
-async def _clients(visit: Visit, asked: dict[str, Any]) -> str:
+async def _clients(visit: Visit, rows: list[dict[str, Any]]) -> str:
     """Return which clients lose their connections, as far as the user may see them; "" if none
-    does."""
-    try:
-        rows = await _closed(visit, asked)
-        told = [await _client(visit, row) for row in rows[:CLIENTS_SAID]]
-    except ControlError:
-        # The broker judges by other rights whether the user may close them.
-        return ""
+    does. Raises ControlError."""
+    told = [await _client(visit, row) for row in rows[:CLIENTS_SAID]]
     if len(rows) > CLIENTS_SAID:
         told.append(f"and {counted(len(rows) - CLIENTS_SAID, 'connection')} more")
     if any(row["in_flight"] for row in rows):
@@ -664,10 +671,8 @@ async def _lost(visit: Visit, place: str, asked: dict[str, Any]) -> str:
 
 
 async def _objection(visit: Visit, found: Found, asked: dict[str, Any]) -> str:
-    """Return why the broker will not do this as it is now: there is no such queue or connection, or
-    a queue or an address is not deleted with what it has; "" if it may."""
-    if asked["do"] == CLOSING:
-        return await _nobody(visit, found, asked)
+    """Return why the broker will not do this as it is now: there is no such queue, or a queue or an
+    address is not deleted with what it has; "" if it may."""
     named = [asked["queue"]] if asked.get("queue") else []
     named += [asked["target"]] if found.way.command in TO_OTHERS else []
     for each in named:
@@ -684,15 +689,6 @@ async def _objection(visit: Visit, found: Found, asked: dict[str, Any]) -> str:
     count = row["queue_count" if what == "queues" else what]
     needs = f"it has {counted(count, what[:-1])}, and is deleted with {what} only by force"
     return f"{needs}; go back, and tick 'force'"
-
-
-async def _nobody(visit: Visit, found: Found, asked: dict[str, Any]) -> str:
-    """Return that no connection matches; "" if one does, or the broker does not say."""
-    try:
-        rows = await _closed(visit, asked)
-    except ControlError:
-        return ""
-    return "" if rows else in_words_of_the_form(found.way.nothing, found)
 
 
 async def _no_queue(visit: Visit, name: str) -> str:

@@ -19,6 +19,7 @@ from daybook.console.pages.manual import documents
 from daybook.console.visits import BAD_REQUEST, NOT_FOUND, Page, Refused, Visit, mistake
 from daybook.engine.messages.headers import is_of_applications
 from daybook.engine.names.names import plain
+from daybook.pipeline.sql.saved import HAS_TEXT
 from daybook.server.administration.bodies import forms_of
 from daybook.server.administration.deaths import death_in
 from daybook.server.administration.ways import way_of
@@ -69,8 +70,7 @@ def _of_bodies(queue: str) -> str:
     return (
         "SELECT message, time, address FROM events\n"
         f"WHERE kind = 'Routed' AND list_contains(queues, '{quoted}')\n"
-        "      AND (contains(CAST(body AS VARCHAR), 'text to find')\n"
-        "           OR contains(try(decode(body)), 'text to find'))"
+        f"      AND {HAS_TEXT}"
     )
 
 

@@ -11,6 +11,11 @@ DAY: Final = timedelta(hours=23)
 
 NO_CHART: Final = "none"
 
+HAS_TEXT: Final = """\
+(contains(CAST(body AS VARCHAR), 'text to find')
+           OR contains(try(decode(body)), 'text to find'))"""
+"""Whether an event has a text in its body, for a line of conditions that begins with AND."""
+
 
 class Saved(NamedTuple):
     """A query in words and in SQL, which has marks for the moments. `chart` is NO_CHART where one
@@ -26,7 +31,7 @@ class Saved(NamedTuple):
         last = (until - timedelta(minutes=1)).replace(minute=0)
         return self.template.format(
             before=_minute(since - BEFORE), since=_minute(since), until=_minute(until), only=only,
-            day=_minute(last - DAY),
+            day=_minute(last - DAY), has_text=HAS_TEXT,
         ).strip()  # fmt: skip
 
 
@@ -148,8 +153,7 @@ GROUP BY ALL ORDER BY rejected DESC
 SELECT message, address, time
 FROM (SELECT lsn FROM events WHERE kind IN ('Routed', 'ChunkReceived')
       AND time >= '{since}' AND time < '{until}'
-      AND (contains(CAST(body AS VARCHAR), 'text to find')
-           OR contains(try(decode(body)), 'text to find'))) f
+      AND {has_text}) f
 JOIN (SELECT lsn AS part, message, address, time FROM events WHERE kind = 'Routed'
       AND time >= '{since}' AND time < '{until}'
       UNION ALL

@@ -57,10 +57,6 @@ class LaneOrder(Generic[L]):
         """The followers with an open lane, those in front first."""
         return list(self._lanes)
 
-    def of(self, node: str) -> L | None:
-        """Return the open lane of a follower."""
-        return self._lanes.get(node)
-
     def add(self, node: str, lane: L) -> None:
         """Take a lane that was opened, behind all others."""
         self._lanes[node] = lane
@@ -84,8 +80,10 @@ class LaneOrder(Generic[L]):
         if node not in self._lanes:
             return
         self._acked[node] = place
+        if len(self._lanes) <= self._in_front or node not in self.names[self._in_front :]:
+            return
         before_it = sum(each >= place for each in self._acked.values()) - 1
-        if before_it < self._in_front and node in self.names[self._in_front :]:
+        if before_it < self._in_front:
             self._give_spare()
             # It may have ended with what it was sent.
             if node in self._lanes:

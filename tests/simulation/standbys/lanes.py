@@ -53,6 +53,8 @@ class LeaderLanes:
         self._open: Final = LaneOrder[tuple[str, int]](
             self.counting.needed, self._send_all, self._later
         )
+        # Those that are open, by their followers.
+        self._lanes: Final[dict[str, int]] = {}
         self._said_at = 0
         self.confirmed = 0
         self._is_telling = False
@@ -159,7 +161,7 @@ class LeaderLanes:
 
     def _open_later(self, target: str) -> None:
         def dial() -> None:
-            if not self.is_over and self._open.of(target) is None:
+            if not self.is_over and target not in self._lanes:
                 self._dial(target)
 
         self._world.after(self._world.chance.randint(1, 400) * MS, dial)
@@ -185,7 +187,8 @@ class LeaderLanes:
                 self._open_later(target)
 
         def opened() -> None:
-            if not self.is_over and self._open.of(target) is None:
+            if not self.is_over and target not in self._lanes:
+                self._lanes[target] = lane
                 self._open.add(target, (target, lane))
 
         if not network.send(source.name, target, lane, arrive):
@@ -237,15 +240,15 @@ class LeaderLanes:
     def end(self, target: str, lane: int) -> None:
         """End a lane; it is opened again after a while."""
         if self._is_open(target, lane) and not self.is_over:
+            del self._lanes[target]
             self._open.remove(target)
             self.counting.lost(target)
             self._open_later(target)
 
     def lost(self, target: str) -> None:
         """Note that a follower has died."""
-        open_lane = self._open.of(target)
-        if open_lane is not None:
-            self.end(*open_lane)
+        if target in self._lanes:
+            self.end(target, self._lanes[target])
 
     def _is_open(self, target: str, lane: int) -> bool:
-        return self._open.of(target) == (target, lane)
+        return self._lanes.get(target) == lane
