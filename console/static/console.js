@@ -286,6 +286,7 @@ function warn(trouble, entry) {
     link.href = entry;
     link.textContent = "Log in again";
     said.append(" ", link, ".");
+    document.querySelector("[data-goes-on]")?.remove();
   }
   document.querySelector("[data-live=state]").replaceChildren(said);
 }
