@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from daybook.tools.terminal.extras import why_missing
 from daybook.tools.terminal.failures import Commands
 from daybook.tools.terminal.paths import PathThatIsNamed
+
+if TYPE_CHECKING:
+    from daybook.server.configuration.config import Config
 
 all_option = click.option(
     "--all", "show_all", is_flag=True, help="Also list the settings that Daybook does not need."
@@ -28,9 +32,9 @@ def config() -> None:
 def config_check(file: Path, show_all: bool) -> None:
     """Check a broker.toml, or the configuration of another broker, without starting a broker.
 
-    Everything that is wrong is printed with its line, and the exit code is 2. Certificates and keys
-    are read too. Settings of another broker that are lost are listed on standard error; those that
-    Daybook does not need are counted.
+    Everything that is wrong is printed with its line, and the exit code is 2. Certificates, keys
+    and users are read too. Settings of another broker that are lost are listed on standard error;
+    those that Daybook does not need are counted.
     """
     from daybook.server.configuration.config import ConfigError, load  # noqa: PLC0415 (slow to import)
     from daybook.server.network.layers.certificates import TlsError, check  # noqa: PLC0415
@@ -48,6 +52,7 @@ def config_check(file: Path, show_all: bool) -> None:
     _show_findings(found.warnings, found.foreign.needless, show_all=show_all)
     if found.console.listen and (why := why_missing("console")):
         click.echo(f"the broker cannot start its console: {why}", err=True)
+    _show_users(found)
     if found.foreign.users:
         what = "user is" if found.foreign.users == 1 else "users are"
         click.echo(
@@ -72,6 +77,21 @@ def config_check(file: Path, show_all: bool) -> None:
     listed = ", ".join(f"{count} {what}" for what, count in counts.items())
     noted = f" ({len(found.warnings)} warnings)" if found.warnings else ""
     click.echo(f"{file}: valid{noted}: {listed}")
+
+
+def _show_users(found: "Config") -> None:
+    """Say on standard error what a start would warn of about users. Raises UsersError."""
+    # Hashing is slow to import.
+    from daybook.server.configuration.host_config import all_names  # noqa: PLC0415
+    from daybook.server.users.users import Users  # noqa: PLC0415
+
+    users = Users.load(found.broker.users_file)
+    if found.foreign.users and not users.has_file:
+        # The first start takes them over.
+        return
+    users.allow_guest = found.broker.allow_guest
+    for text in users.warnings(all_names(found.virtual_hosts)):
+        click.echo(text, err=True)
 
 
 @config.command("convert")

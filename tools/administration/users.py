@@ -51,9 +51,10 @@ users_option = click.option(
 
 def _users(data: Path, users_file: Path | None) -> "Users":
     if users_file is None and not data.is_dir():
+        first = "" if data.exists() else f"; before its first start, make it: mkdir -m 700 {data}"
         raise Failure(
             f"{data} is not a directory; name the broker's data directory with --data, or its "
-            "users file with --users-file"
+            f"users file with --users-file{first}"
         )
     # Hashing is slow to import.
     from daybook.server.users.users import Users  # noqa: PLC0415

@@ -161,3 +161,25 @@ def test_rights_by_a_file(clerk: Clerk, tmp_path: Path) -> None:
     assert clerk.ok("show", "alice", *flags).endswith("every user may do everything\n")
     clerk.ok("add", "joe", "--virtual-host", "eu", "--passcode-stdin", text="secret\n")
     assert clerk.ok("show", "joe", *flags).endswith("every user may do everything on eu\n")
+
+
+def test_a_check_of_the_configuration_says_whom_the_first_start_lets_in(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text(f'[broker]\ndata-directory = "{tmp_path}/data"\n', "utf-8")
+    check = ["config", "check", str(config)]
+    told = CliRunner().invoke(cli, check).output
+    assert f"{tmp_path}/data/users.toml does not exist: guest with passcode guest is let in" in told
+    add = ["user", "add", "ann", "--passcode-stdin", "--data", str(tmp_path / "data")]
+    refused = CliRunner().invoke(cli, add, input="one\n")
+    assert f"before its first start, make it: mkdir -m 700 {tmp_path}/data" in refused.output
+    (tmp_path / "data").mkdir(0o700)
+    assert CliRunner().invoke(cli, add, input="one\n").exit_code == 0
+    assert "guest" not in CliRunner().invoke(cli, check).output
+    config.write_text(
+        f'[broker]\ndata-directory = "{tmp_path}/data"\nallow-guest = true\n', "utf-8"
+    )
+    assert "allow-guest is set: guest with" in CliRunner().invoke(cli, check).output
+    (tmp_path / "data" / "users.toml").write_text("x = ", "utf-8")
+    broken = CliRunner().invoke(cli, check)
+    assert broken.exit_code
+    assert "users.toml" in broken.output
