@@ -192,9 +192,9 @@ class Inspection:
         `read_blocks`. `joins`: see `Search`. Raises JournalError.
         """
         question, topology = self._question, self._topology
-        if topology is not None and question.from_lsn > self.known_lsn + 1:
-            self._read_names_before(topology)
         last = question.from_lsn - 1
+        if last > self.known_lsn:
+            self.read_names(last)
         clauses = (*self._clauses, topology) if topology is not None else self._clauses
         self._search = Search(
             *clauses, from_lsn=question.from_lsn, to_lsn=question.to_lsn,
@@ -253,10 +253,13 @@ class Inspection:
             return "address"
         return ""
 
-    def _read_names_before(self, topology: Clause) -> None:
-        last = self._question.from_lsn - 1
-        before = Search(topology, from_lsn=self.known_lsn + 1, to_lsn=last)
-        for event in self._finder.find(before):
+    def read_names(self, last: int | None) -> None:
+        """Learn names up to an event, the last one of the journal if it is None, without a look at
+        what is selected. Raises JournalError."""
+        if self._topology is None:
+            return
+        naming = Search(self._topology, from_lsn=self.known_lsn + 1, to_lsn=last)
+        for event in self._finder.find(naming):
             self._meet(event)
             self._forget(event)
 

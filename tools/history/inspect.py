@@ -3,7 +3,6 @@ durable."""
 
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -211,7 +210,7 @@ def _never_was(path: Path, finder: EventFinder, question: Question) -> str:
     """Return that there never was a queue or address, and which there were."""
     disk = finder.disk
     inspection = begun(path, finder, question, reads_names=True, note=_note)
-    deque(inspection.events(), maxlen=0)
+    inspection.read_names(question.to_lsn)
     what = inspection.unknown
     name = question.queue if what == "queue" else question.address
     names = inspection.known(what)
