@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from tests.interop.replication.nodes import Client, Nodes, running
 from tests.support.process import DAYBOOK, JOURNAL, wait_for
@@ -19,13 +20,18 @@ def has_all(cluster: Nodes, client: Client) -> None:
 
 def all_follow(cluster: Nodes) -> bool:
     """Whether all other nodes have what the leader has, and know it, so that they may lead: while
-    a cluster is new, they have everything before there is anything."""
+    a cluster is new, they have everything before there is anything. One that has just joined does
+    not know who leads before a beat of the leader."""
     leader = cluster.leader()
     if leader is None:
         return False
     status = leader.status()
     has_all = all(each["behind"] == 0 for each in status.get("nodes", [{"behind": None}]))
-    return has_all and all(each.status().get("whole", True) for each in cluster.nodes.values())
+    return has_all and all(_knows(node.status(), leader.name) for node in cluster.nodes.values())
+
+
+def _knows(status: dict[str, Any], leader: str) -> bool:
+    return status.get("whole", False) is True and status.get("leader") == leader
 
 
 def test_what_was_confirmed_survives_the_leader(tmp_path: Path) -> None:

@@ -86,9 +86,10 @@ def test_a_node_that_follows_says_whom_and_how_far_it_is_behind(tmp_path: Path) 
 
         def has_all() -> bool:
             said = _run(JOURNAL_COMMAND, "inspect", node.data, "--kind", "Routed")
-            assert f"follows '{leader.name}', which leads" in said.stderr
+            # A busy machine may be silent for longer than a lease lasts.
+            has_leader = f"follows '{leader.name}', which leads" in said.stderr
             assert "s behind" in said.stderr
-            return len(said.stdout.splitlines()) >= 10
+            return has_leader and len(said.stdout.splitlines()) >= 10
 
         wait_for(has_all, "what is confirmed", 120.0)
         (first, *_) = _run(JOURNAL_COMMAND, "inspect", node.data, "--kind", "Routed").stdout.split()
