@@ -31,11 +31,15 @@ from bench.load.wire import Endpoint
 from bench.machine.fast_clock import HOUR_US, SOURCE, FastClock, start_clock
 from bench.machine.preload import NoCompiler, compile_library
 from daybook.client.control import ask
+from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.retention import sealed_segments
+from daybook.journal.segments.segment import segment_names
 
 TURN_S: Final = 0.02
+FEW: Final = 2
+"""Of so many messages one at least arrives at once."""
 LOOK_S: Final = 0.25
 """How often memory is measured, in real seconds."""
 DRAIN_S: Final = 60.0
@@ -306,6 +310,8 @@ class Run:
         self._traffic.cut()
         self._life.start()
         self._traffic.connect(self._life.running.endpoint)
+        # Nothing may be queued.
+        self._traffic.add_due(FEW)
         while not self._traffic.delivered:
             self._traffic.turn(self._life.clock.now_us())
         self._restart_s = round(time.monotonic() - killed, 2)
@@ -314,7 +320,8 @@ class Run:
     def _catch_up(self) -> None:
         """Wait until history that is an hour older than allowed has left; raises LoadError.
 
-        No messages are sent or consumed meanwhile, so queued messages must still be carried.
+        No messages are consumed meanwhile, so queued messages must still be carried. None are
+        sent, unless that history is in the newest segment, which never leaves.
         """
         allowed = self._plan.max_age_minutes // 60 + 1
         if not self._plan.max_age_minutes or len(self._hours) <= allowed:
@@ -325,8 +332,15 @@ class Run:
         while self._life.status()["history_from_lsn"] <= until:
             if time.monotonic() > give_up:
                 raise LoadError(f"history up to event {until} is too old, and does not leave")
+            if until >= self._newest_from():
+                self._traffic.add_due(FEW)
             self._traffic.turn(now)
             time.sleep(TURN_S)
+
+    def _newest_from(self) -> int:
+        """Return the first event of the newest segment."""
+        names = segment_names(RealDisk(self._life.data / JOURNAL))
+        return segment_first_lsn(names[-1]) or 0
 
     def _drain(self) -> None:
         """Consume all remaining messages; raises LoadError if some do not arrive."""

@@ -13,6 +13,7 @@ from daybook.server.administration.request_rows import Reading
 
 EVERYBODY: Final = "everybody"
 SEES: Final = "sees all lists"
+LISTS: Final = "sees some queues and addresses"
 MANAGES: Final = "manages"
 READS: Final = "sees the history"
 CLUSTER: Final = "sees the cluster"
@@ -33,8 +34,8 @@ GROUPS: Final[tuple[tuple[str, tuple[Item, ...]], ...]] = (
     (
         "Messaging",
         (
-            Item("list/queues", "Queues"),
-            Item("list/addresses", "Addresses"),
+            Item("list/queues", "Queues", LISTS),
+            Item("list/addresses", "Addresses", LISTS),
             Item("list/diverts", "Diverts"),
             Item("dead-letters", "Dead letters", EVERYBODY),
             Item("list/retries", "Retries"),
@@ -83,7 +84,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Item, ...]], ...]] = (
 )
 
 WITHHELD: Final = {
-    SEES: "Lists and the history need the permission 'browse' for all addresses.",
+    SEES: "Other lists and the history need the permission 'browse' for all addresses.",
     MANAGES: "Users, roles and rights need the permission 'manage' for all addresses.",
 }
 """The sentences of the menu for users without a right."""

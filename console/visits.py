@@ -20,7 +20,16 @@ from daybook.client.control import ControlError
 from daybook.console.brokers import Answer, Broker, Identity, NotRunning
 from daybook.console.console import Console
 from daybook.console.console_config import AskerError, ConsoleError
-from daybook.console.menu import CLUSTER, EVERYBODY, MANAGES, READS, SEES, groups_of, withheld
+from daybook.console.menu import (
+    CLUSTER,
+    EVERYBODY,
+    LISTS,
+    MANAGES,
+    READS,
+    SEES,
+    groups_of,
+    withheld,
+)
 from daybook.console.rendering import render
 from daybook.console.sessions import Session
 from daybook.times import parse_time
@@ -119,6 +128,7 @@ class Visit:
         self.now: Final = time.time_ns() // 1000
         self.commands: frozenset[str] | None = None
         self.seen: tuple[str, ...] = ()
+        self.sees_some = False
         self.shown_lsn = 0
 
     @property
@@ -139,6 +149,7 @@ class Visit:
         sees_all = bool(self.broker.url) or identity.is_operator
         rights = {
             EVERYBODY: True, SEES: sees_all or identity.sees,
+            LISTS: sees_all or identity.sees or self.sees_some,
             MANAGES: sees_all or identity.manages, READS: self.sees_history,
             CLUSTER: self.broker.is_node and (identity.is_operator or identity.sees),
         }  # fmt: skip
@@ -188,6 +199,7 @@ class Visit:
         self.commands = frozenset(each["command"] for each in told["commands"])
         # A broker on another machine may be older, and say nothing of them.
         self.seen = self.seen or tuple(told.get("seen", ()))
+        self.sees_some = self.sees_some or told.get("sees_some", False)
         return True
 
     async def look(self, request: Answer) -> Answer:

@@ -104,12 +104,33 @@ def actor_may(
             return True
         permissions = WITHOUT_RULES
     place = rules_place(state, permissions, address)
-    if actor.hosts:
-        # An action on the whole broker also concerns hosts that are not this user's.
-        is_everywhere = place == permissions.syntax.any_words
-        if is_everywhere or host_and_name(place)[0] not in actor.hosts:
-            return False
-    return permissions.allows(actor.user, permission, place, queue)
+    return _is_on_host_of(actor, permissions, place) and permissions.allows(
+        actor.user, permission, place, queue
+    )
+
+
+def actor_may_any(
+    state: State,
+    permissions: Permissions,
+    actor: Actor,
+    wanted: tuple[str, ...],
+    address: str,
+    queue: str | None,
+) -> bool:
+    """Whether an administrator has one of several permissions at one of very many places."""
+    place = rules_place(state, permissions, address)
+    return _is_on_host_of(actor, permissions, place) and permissions.allows_any(
+        actor.user, wanted, place, queue
+    )
+
+
+def _is_on_host_of(actor: Actor, permissions: Permissions, place: str) -> bool:
+    """Whether a place is on a virtual host that an administrator may use."""
+    if not actor.hosts:
+        return True
+    # An action on the whole broker also concerns hosts that are not this user's.
+    is_everywhere = place == permissions.syntax.any_words
+    return not is_everywhere and host_and_name(place)[0] in actor.hosts
 
 
 def check_actor(
@@ -135,14 +156,13 @@ def rules_place(state: State, permissions: Permissions, name: str) -> str:
     by a wildcard address whose characters are not those of the rules, because these do not know
     which names it matches.
     """
-    everything = beside(name, permissions.syntax.any_words)
-    if plain(name).startswith(INTERNAL):
-        return everything
-    address = state.address_by_name.get(name)
-    if address is None or not address.is_wildcard:
-        return name
-    is_old = address.definition.syntax != permissions.syntax.of_names
-    return everything if is_old else name
+    if not plain(name).startswith(INTERNAL):
+        address = state.address_by_name.get(name)
+        if address is None or not address.is_wildcard:
+            return name
+        if address.definition.syntax == permissions.syntax.of_names:
+            return name
+    return beside(name, permissions.syntax.any_words)
 
 
 def refused_consumer(

@@ -69,6 +69,18 @@ class Covering:
         covering = self._of_name(name)
         return covering if own is None else [*_on(host, own._of_name(name)), *covering]
 
+    def first(self, name: str) -> str | None:
+        """Return the first of the matches for all hosts that cover a name on its host; None if none
+        does."""
+        if name in self._matches and self._syntax.literal(name) is None:
+            return name
+        if name in self._literal:
+            return self._literal[name]
+        covering = self._by_pattern.matching(name)
+        if len(covering) > 1:
+            return min(covering, key=self._ranks.__getitem__)
+        return covering[0] if covering else None
+
     def _of_name(self, address: str) -> list[str]:
         """Do the same with the name of an address on its host."""
         covering = sorted(self._by_pattern.matching(address), key=self._ranks.__getitem__)

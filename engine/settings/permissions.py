@@ -57,6 +57,8 @@ EVERYTHING: Final = "#"
 ROLES_NONE: Final[frozenset[str]] = frozenset()
 REMEMBERED_MAX: Final = 10_000
 """For how many users, names and permissions the answer is remembered."""
+USERS_MAX: Final = 100
+"""For how many users the matches that grant them something are remembered."""
 MATCHES_MAX: Final = 20
 """How many matches are returned of those that grant a user a permission."""
 
@@ -140,6 +142,7 @@ class Permissions:
         )
         self._remembered: dict[tuple[str, str, str, str | None], bool] = {}
         self._somewhere: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._of_users: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
 
     def roles_of(self, user: str) -> frozenset[str]:
         """Return the roles of a user."""
@@ -164,22 +167,43 @@ class Permissions:
         """Return whether a user has a permission, and which rules decide it."""
         if not self.count:
             return Right(permission, True, (), "")
-        host, name = host_and_name(address)
-        queue = unnumbered(plain(queue)) if queue is not None else None
-        own = self._of_hosts.get(host)
-        shown: list[str] = []
-        is_complete = False
+        deciding, is_complete = self._deciding_anywhere(address, queue)
         by = ""
-        for rules, prefix in ((own, host + DIVIDER), (self, "")):
-            if rules is None or is_complete:
-                continue
-            matches, is_complete = rules._deciding(name, queue)
-            for match in matches:
-                by = rules._grants(match, user, permission)
-                if not by:
-                    return Right(permission, False, (prefix + match,), "")
-                shown.append(prefix + match)
-        return Right(permission, is_complete, tuple(shown), by if is_complete else "")
+        for rules, prefix, match in deciding:
+            by = rules._grants(match, user, permission)
+            if not by:
+                return Right(permission, False, (prefix + match,), "")
+        matches = tuple(prefix + match for _, prefix, match in deciding)
+        return Right(permission, is_complete, matches, by if is_complete else "")
+
+    def allows_any(
+        self, user: str, permissions: tuple[str, ...], address: str, queue: str | None = None
+    ) -> bool:
+        """Return whether a user has one of several permissions at a place; for a look at very many
+        places, so only the answers about wildcards are remembered, and the rules that grant."""
+        if self._stands_for_many(plain(address)):
+            return any(self.allows(user, each, address, queue) for each in permissions)
+        if not self.count:
+            return True
+        deciding, _ = self._deciding_anywhere(address, queue)
+        # One rule decides about a name.
+        return any(
+            prefix + match in self._granting(user, permissions) for _, prefix, match in deciding
+        )
+
+    def _granting(self, user: str, permissions: tuple[str, ...]) -> frozenset[str]:
+        """Return the matches of all rules that grant a user one of several permissions."""
+        found = self._of_users.get((user, permissions))
+        if found is None:
+            found = frozenset(
+                match
+                for match, granted in self.every_rule()
+                if any(self._among(granted.get(each, ()), user) for each in permissions)
+            )
+            if len(self._of_users) >= USERS_MAX:
+                self._of_users.clear()
+            self._of_users[user, permissions] = found
+        return found
 
     def exception(self, user: str, permission: str) -> str:
         """Return the rule that denies a user at some addresses what the rule for all of them gives,
@@ -232,17 +256,30 @@ class Permissions:
 
         Of several rules, as for an address with wildcards, those whom all of them name.
         """
+        deciding, is_complete = self._deciding_anywhere(address, queue)
+        if not is_complete:
+            return ()
+        first, *others = [rules.rules[match].get(permission, ()) for rules, _, match in deciding]
+        return tuple(who for who in first if all(who in each for each in others))
+
+    def _deciding_anywhere(
+        self, address: str, queue: str | None
+    ) -> tuple[list[tuple["Permissions", str, str]], bool]:
+        """Return the matches whose rules decide about a place, those for its host first, each
+        behind its rules and the prefix of its host; and whether there is one for every name in
+        it."""
         host, name = host_and_name(address)
         queue = unnumbered(plain(queue)) if queue is not None else None
-        found: list[tuple[str, ...]] = []
+        found: list[tuple[Permissions, str, str]] = []
         is_complete = False
-        for rules in (self._of_hosts.get(host), self):
-            if rules is not None and not is_complete:
-                matches, is_complete = rules._deciding(name, queue)
-                found += [rules.rules[match].get(permission, ()) for match in matches]
-        if not found or not is_complete:
-            return ()
-        return tuple(who for who in found[0] if all(who in each for each in found[1:]))
+        own = self._of_hosts.get(host)
+        if own is not None:
+            matches, is_complete = own._deciding(name, queue)
+            found = [(own, host + DIVIDER, match) for match in matches]
+        if not is_complete:
+            matches, is_complete = self._deciding(name, queue)
+            found += [(self, "", match) for match in matches]
+        return found, is_complete
 
     def _deciding(self, address: str, queue: str | None) -> tuple[list[str], bool]:
         """Return the matches whose rules decide about a place, and whether there is one for every
@@ -251,13 +288,14 @@ class Permissions:
             match = f"{address}{QUEUE_MARK}{queue}"
             if match in self.rules:
                 return [match], True
-        if self.syntax.is_pattern(address) or address == self.syntax.any_words:
+        if self._stands_for_many(address):
             return self._covering.within(address)
-        return self._first(address)
+        first = self._covering.first(address)
+        return ([first], True) if first is not None else ([], False)
 
-    def _first(self, address: str) -> tuple[list[str], bool]:
-        found = self._covering.of(address)[:1]
-        return found, bool(found)
+    def _stands_for_many(self, name: str) -> bool:
+        """Whether a name on a host stands for all names that it matches."""
+        return self.syntax.is_pattern(name) or name == self.syntax.any_words
 
     def _grants(self, match: str, user: str, permission: str) -> str:
         """Return the name in a rule that gives a user a permission, empty if none does."""

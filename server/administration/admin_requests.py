@@ -47,6 +47,7 @@ from daybook.server.administration.broker_requests import (
     Hosts,
     Listed,
     OfClients,
+    OfSeen,
     RightsOf,
     Roles,
     Sessions,
@@ -131,8 +132,8 @@ QUEUE_TABLE: Final = Table(
 )  # fmt: skip
 
 
-class Queues(Listed, frozen=True, tag="queues"):
-    """List all queues with their contents and counters."""
+class Queues(OfSeen, frozen=True, tag="queues"):
+    """List the queues that the user may browse, with their contents and counters."""
 
     sort: Annotated[str, sorting(views.QUEUE_ORDERS)] = ""
     ways = (Way("queue list", table=QUEUE_TABLE),)
@@ -140,7 +141,7 @@ class Queues(Listed, frozen=True, tag="queues"):
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the queues."""
         return views.listing_queues(
-            source.state, offset=self.offset, limit=self.limit, order=self.order(source)
+            source.seen_queues(), offset=self.offset, limit=self.limit, order=self.order(source)
         )
 
 
@@ -159,8 +160,8 @@ ADDRESS_TABLE: Final = Table(
 )  # fmt: skip
 
 
-class Addresses(Listed, frozen=True, tag="addresses"):
-    """List all addresses with their queues."""
+class Addresses(OfSeen, frozen=True, tag="addresses"):
+    """List the addresses that the user may browse, with their queues."""
 
     sort: Annotated[str, sorting(views.ADDRESS_ORDERS)] = ""
     ways = (Way("address list", table=ADDRESS_TABLE),)
@@ -168,8 +169,8 @@ class Addresses(Listed, frozen=True, tag="addresses"):
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the addresses."""
         return views.listing_addresses(
-            source.state, offset=self.offset, limit=self.limit, blocked=source.blocked,
-            order=self.order(source),
+            source.state, source.seen_addresses(), offset=self.offset, limit=self.limit,
+            blocked=source.blocked, order=self.order(source),
         )  # fmt: skip
 
 
@@ -575,8 +576,7 @@ class Offers(Reading, frozen=True, tag="commands"):
         return []
 
     def look(self, source: ViewSource) -> Answer:
-        """Return the commands with their requests, and at any place, too, the first matches of what
-        the user may see."""
+        """Return the commands, whether the user sees something, and at any place first matches."""
         rights, is_placed = source.rights, self.queue or self.address
         found = []
         for tag, row in REQUESTS.items():
@@ -589,7 +589,7 @@ class Offers(Reading, frozen=True, tag="commands"):
                 continue
             found += [{"command": way.command, "request": tag} for way in row.ways]
         seen = rights.seen() if rights is not None and not is_placed else []
-        return {"commands": found, "seen": seen}
+        return {"commands": found, "seen": seen, "sees_some": source.may(Queues())}
 
     def _sample(self, state: State, row: type[Request]) -> Request:
         """Return a request about the place, with something for the other fields that it needs."""

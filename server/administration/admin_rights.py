@@ -1,7 +1,8 @@
 """The rights of administrators over the network: the permission that each request needs, and where.
 
 Each request says so itself (`server.administration.request_rows`). `manage` on an address allows
-everything there. Creating and deleting addresses and queues, and browsing, are also allowed by the
+everything there. A list that has only what the user may see (`Filtered`) is for everybody who may
+see something. Creating and deleting addresses and queues, and browsing, are also allowed by the
 permission of that name. A request that is not about one address needs `manage` on all of them.
 The engine checks the targets of moves, because only it knows them
 (`engine.administration.move_targets`). Must never know how requests are transported.
@@ -11,13 +12,16 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Final
 
-from daybook.engine.core.permission_checks import actor_may, refusal
+from daybook.engine.core.permission_checks import actor_may, actor_may_any, refusal
 from daybook.engine.core.queue_names import meant
 from daybook.engine.refusals import Refusal, no_queue
 from daybook.engine.settings.permissions import BROWSE, MANAGE, Actor, Denial, Permissions
 from daybook.engine.state.state import State
 from daybook.server.administration.admin_requests import QueueCreation
-from daybook.server.administration.request_rows import OnQueue, Request
+from daybook.server.administration.request_rows import Filtered, OnQueue, Request
+
+SEEING: Final = (BROWSE, MANAGE)
+"""The permissions that let a user see an address or queue: one of them is enough."""
 
 
 def _ignore(denial: Denial) -> None:
@@ -67,15 +71,29 @@ class AdminRights:
         """Return the user, and whether it may read everything (`sees`) and change everything
         (`manages`)."""
         manages = self._has_everywhere(MANAGE)
-        sees = manages or self._has_everywhere(BROWSE)
-        return {"user": self.actor.user, "sees": sees, "manages": manages}
+        return {"user": self.actor.user, "sees": self._sees_everything(), "manages": manages}
+
+    def sees(self, address: str, queue: str | None) -> bool:
+        """Return whether the user may browse or administer an address, or one of its queues; for a
+        look at very many."""
+        permissions = self._permissions or Permissions({})
+        return actor_may_any(self._state, permissions, self.actor, SEEING, address, queue)
+
+    def sight(self) -> object:
+        """Return something that is equal while the user may see the same, None if that is all."""
+        if self._sees_everything():
+            return None
+        return self.actor.user, self.actor.hosts, self._permissions
 
     def seen(self) -> list[str]:
         """Return the first matches over the addresses that the user may browse or administer; more
         specific rules may take that away. Nothing without rules."""
         permissions = self._permissions or Permissions({})
-        found = (permissions.matches_of(self.actor.user, each) for each in (BROWSE, MANAGE))
+        found = (permissions.matches_of(self.actor.user, each) for each in SEEING)
         return list(dict.fromkeys(chain.from_iterable(found)))
+
+    def _sees_everything(self) -> bool:
+        return any(map(self._has_everywhere, SEEING))
 
     def _has_everywhere(self, permission: str) -> bool:
         if self._permissions is None and not self.actor.hosts:
@@ -89,6 +107,10 @@ class AdminRights:
         if permissions is None and not self.actor.hosts:
             return None
         permissions = permissions if permissions is not None else Permissions({})
+        if isinstance(request, Filtered) and any(
+            permissions.grants_somewhere(self.actor.user, each) for each in SEEING
+        ):
+            return None
         address, queue = request.place(self._state) or (permissions.syntax.any_words, None)
         needed = request.needed(self._state)
         is_manager = self._has(permissions, MANAGE, address, queue)

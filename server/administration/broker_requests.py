@@ -18,6 +18,7 @@ from daybook.server.administration import broker_views, connections, views
 from daybook.server.administration.request_rows import (
     Answer,
     Argument,
+    Filtered,
     Offset,
     Option,
     Reading,
@@ -54,10 +55,14 @@ class Listed(Reading, frozen=True):
 
     def order(self, source: ViewSource) -> Order:
         """Return which rows are wanted, and in which order."""
-        key = replace(self, offset=0, limit=1, cursor=0)
+        key = replace(self, offset=0, limit=1, cursor=0), source.sight()
         return Order(
             self.search, self.sort, self.descending, self.cursor, key, source.kept_orders
         )  # fmt: skip
+
+
+class OfSeen(Listed, Filtered, frozen=True):
+    """A list of what the user may browse or administer, be it at some addresses only."""
 
 
 class Hosts(Listed, frozen=True, tag="hosts"):

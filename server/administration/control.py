@@ -65,6 +65,7 @@ from daybook.server.administration.retries import Retries
 from daybook.server.process import logs
 from daybook.server.process.in_turns import in_turns
 from daybook.server.process.ordered_lists import KeptOrders
+from daybook.server.process.seen import KeptSights
 from daybook.texts import user_name
 from daybook.version import VERSION
 
@@ -233,6 +234,7 @@ class ControlServer:
         self._looking: Final = asyncio.Lock()
         self._retries: Final = Retries(path.with_name(RETRIES))
         self._kept_orders: Final = KeptOrders()
+        self._kept_sights: Final = KeptSights()
 
     async def start(self) -> None:
         """Listen. Raises OSError if the socket cannot be created."""
@@ -246,6 +248,7 @@ class ControlServer:
         """Listen again if somebody removed the socket, and drop what nobody takes any more. Raises
         OSError if the socket cannot be created."""
         self._kept_orders.drop_old()
+        self._kept_sights.drop_old()
         if self._server is None or self._path.is_socket():
             return
         log.warning("the control socket is gone and is created again", path=str(self._path))
@@ -384,6 +387,7 @@ class ControlServer:
                 time.time_ns() // 1000,
                 hub.piece_of,
                 self._kept_orders,
+                self._kept_sights,
                 hub.broker.wildcards,
             )
         )

@@ -28,6 +28,7 @@ from daybook.engine.state.state import State
 from daybook.server.administration import views
 from daybook.server.administration.walks import Walk
 from daybook.server.process.ordered_lists import Order, in_order, next_offset
+from daybook.server.process.seen import Seen
 from daybook.server.process.slices import SLICE, Slices, rows_of
 from daybook.texts import moment
 
@@ -46,8 +47,6 @@ FIELDS: Final = {
 """The criteria for groups, and the header of each."""
 PERIODS: Final = {"hour": 3_600_000, "day": 86_400_000}
 """The periods for groups by the time of the death, in milliseconds."""
-ASKED_AT_ONCE: Final = 50
-"""Of how many queues a slice asks whether somebody may know of them."""
 CRITERIA: Final = (*FIELDS, *PERIODS)
 NUMBERS: Final = {
     "count": DEATH_COUNT,
@@ -67,22 +66,16 @@ GRAVE_ORDERS: Final[dict[str, Callable[[Queue], int]]] = {
 
 
 def listing_graves(
-    state: State, may: Callable[[str], bool] | None, offset: int, limit: int, order: Order
+    state: State, seen: Seen[Queue], offset: int, limit: int, order: Order
 ) -> Slices[dict[str, Any] | Refusal]:
-    """A page of the queues at dead letter addresses and expiry addresses; `may` says of which
-    queues the asker may know, None of all."""
+    """A page of the queues at dead letter addresses and expiry addresses that are seen."""
     found: list[Queue] = []
     if order.objects() is None:
-        step = SLICE if may is None else ASKED_AT_ONCE
         for address in (yield from views.dead_ends(state)):
-            bound = address.queues()
-            for start in range(0, len(bound), step):
-                some = bound[start : start + step]
-                found += some if may is None else [each for each in some if may(each.name)]
-                yield SLICE
+            found += yield from seen.of(address.queues())
     page = yield from in_order(found, offset, limit, order, GRAVE_ORDERS)
     rows = yield from rows_of(
-        page.objects, lambda queue: _grave(state, queue) if state.queues.get(queue.id) else {}
+        page.objects, lambda queue: _grave(state, queue) if seen.has(queue) else {}
     )
     return page.answer("queues", rows)
 

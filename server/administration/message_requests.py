@@ -6,7 +6,6 @@ Rows of the table of administration. Must never know how a request is transporte
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from daybook.engine import commands
 from daybook.engine.administration.message_moves import RETRY
@@ -16,7 +15,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import Actor
 from daybook.engine.state.state import State
 from daybook.server.administration import message_counts, views
-from daybook.server.administration.broker_requests import Listed, Sliced, sorting
+from daybook.server.administration.broker_requests import OfSeen, Sliced, sorting
 from daybook.server.administration.deaths import (
     CRITERIA,
     GRAVE_ORDERS,
@@ -121,7 +120,7 @@ class DeathsOf(OnQueue, Reading, frozen=True, tag="deaths"):
             return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
 
 
-class Graves(Listed, frozen=True, tag="dead-letters"):
+class Graves(OfSeen, frozen=True, tag="dead-letters"):
     """List the queues of dead letters and expired messages that the user may browse.
 
     They are the queues of all addresses that some setting names as dead letter address or expiry
@@ -147,16 +146,9 @@ class Graves(Listed, frozen=True, tag="dead-letters"):
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the queues."""
-        order = self.order(source)
-        if source.may(Reading()):
-            # For a user who may read everything, each queue needs no look at its rights.
-            return listing_graves(source.state, None, self.offset, self.limit, order)
-        # An order that is kept may have queues that are not for this user.
-        order = replace(order, kept=None)
         return listing_graves(
-            source.state, lambda name: source.may(DeathsOf(name, "reason")),
-            self.offset, self.limit, order,
-        )  # fmt: skip
+            source.state, source.seen_queues(), self.offset, self.limit, self.order(source)
+        )
 
 
 class MessagePeek(OnQueue, Reading, frozen=True, tag="peek"):

@@ -18,7 +18,7 @@ from daybook.engine.facts.definitions import Attribute
 from daybook.engine.limits.budget import Budget
 from daybook.engine.limits.pools import PatternCharges
 from daybook.engine.messages.message import Message
-from daybook.engine.queues.queue import Address
+from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.permissions import BROWSE, MANAGE, Actor, Permissions
 from daybook.engine.state.state import State
@@ -28,6 +28,7 @@ from daybook.server.administration import views
 from daybook.server.administration.connections import nobody
 from daybook.server.administration.premises import NoPremises, Premises
 from daybook.server.process.ordered_lists import KeptOrders
+from daybook.server.process.seen import KeptSights, Seen
 from daybook.server.process.slices import Slices
 
 Answer: TypeAlias = dict[str, Any]
@@ -191,6 +192,14 @@ class Judge(Protocol):
         """Return whether requests of this kind are allowed at any place."""
         ...
 
+    def sees(self, address: str, queue: str | None) -> bool:
+        """Return whether they may browse or administer an address, or one of its queues."""
+        ...
+
+    def sight(self) -> object:
+        """Return something that is equal while they may see the same, None if that is all."""
+        ...
+
     def seen(self) -> list[str]:
         """Return the first matches over the addresses that they may browse or administer."""
         ...
@@ -218,6 +227,7 @@ class ViewSource(msgspec.Struct, frozen=True):
     now: int = 0
     piece: Callable[[Message, int], bytes] = views.no_piece
     kept_orders: KeptOrders | None = None
+    kept_sights: KeptSights | None = None
     wildcards: Wildcards | None = None
 
     @property
@@ -228,6 +238,31 @@ class ViewSource(msgspec.Struct, frozen=True):
     def may(self, request: "Request") -> bool:
         """Return whether the user behind the request may send another one, too."""
         return self.rights is None or self.rights.allows(request)
+
+    def sight(self) -> object:
+        """Return something that is equal while the user behind the request may see the same, None
+        if that is all."""
+        return self.rights.sight() if self.rights is not None else None
+
+    def seen_queues(self) -> Seen[Queue]:
+        """Return the queues that the user may see."""
+        rights, sight = self.rights, self.sight()
+        if rights is None or sight is None:
+            return Seen(self.state.queues)
+        return Seen(
+            self.state.queues, lambda queue: rights.sees(queue.address.name, queue.name),
+            ("queues", sight), self.kept_sights,
+        )  # fmt: skip
+
+    def seen_addresses(self) -> Seen[Address]:
+        """Return the addresses that the user may see."""
+        rights, sight = self.rights, self.sight()
+        if rights is None or sight is None:
+            return Seen(self.state.addresses)
+        return Seen(
+            self.state.addresses, lambda address: rights.sees(address.name, None),
+            ("addresses", sight), self.kept_sights,
+        )  # fmt: skip
 
     def wildcards_of(self, address: Address) -> tuple[Address, ...]:
         """Return the wildcard addresses whose queues get what is sent to an address."""
@@ -278,6 +313,11 @@ class Reading(Request, frozen=True):
     def look(self, source: ViewSource) -> Slices[Answer | Refusal] | Answer | Refusal:
         """Return the answer: at once if it looks at few objects, else in slices."""
         raise NotImplementedError
+
+
+class Filtered(Reading, frozen=True):
+    """A request whose answer has only what the user may see, so that it is for everybody who may
+    browse or administer something."""
 
 
 class Change(Request, frozen=True):

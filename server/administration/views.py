@@ -7,7 +7,7 @@ slices are left out. This module must never know where the state comes from, nor
 
 import contextlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final
@@ -36,6 +36,7 @@ from daybook.engine.state.state import State
 from daybook.engine.topology.topology import check_address_name
 from daybook.server.administration.walks import Walk
 from daybook.server.process.ordered_lists import BY_NAME, Order, in_order, next_offset
+from daybook.server.process.seen import Seen
 from daybook.server.process.slices import ROW, SLICE, Slices, at_once, page_of, rows_of
 from daybook.texts import counted
 
@@ -205,17 +206,18 @@ ADDRESS_ORDERS: Final[dict[str, Callable[[Address], int]]] = {
 
 def listing_addresses(
     state: State,
+    seen: Seen[Address],
     *,
     offset: int = 0,
     limit: int = LIST_PAGE_MAX,
     blocked: Callable[[str], int] = nobody,
     order: Order = BY_NAME,
 ) -> Slices[dict[str, Any]]:
-    """A page of the addresses in order; `next_offset` is None on the last.
+    """A page of the addresses that are seen, in order; `next_offset` is None on the last.
 
     `blocked` tells how many producers wait for an address.
     """
-    there = state.addresses.values()
+    there = () if order.objects() is not None else (yield from seen.all())
     page = yield from in_order(there, offset, limit, order, ADDRESS_ORDERS, _name_of, _name_of)
     rows, looked = [], 0
     for address in page.objects:
@@ -223,7 +225,7 @@ def listing_addresses(
         if looked and looked + ROW + count > SLICE:
             yield looked
             looked = 0
-        if state.addresses.get(address.id) is address:
+        if seen.has(address):
             rows.append((yield from _address(state, address, blocked)))
         looked += ROW + count % SLICE
     yield looked
@@ -268,7 +270,7 @@ def _bindings(address: Address, most: int) -> list[dict[str, Any]]:
 
 def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
     """A page of the addresses, at once."""
-    return at_once(listing_addresses(state, offset=offset, limit=limit))
+    return at_once(listing_addresses(state, Seen(state.addresses), offset=offset, limit=limit))
 
 
 def _address(
@@ -324,23 +326,25 @@ def _limit(value: int) -> int | None:
 
 
 def listing_queues(
-    state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX, order: Order = BY_NAME
+    seen: Seen[Queue], *, offset: int = 0, limit: int = LIST_PAGE_MAX, order: Order = BY_NAME
 ) -> Slices[dict[str, Any]]:
-    """A page of the queues in order; `next_offset` is None on the last."""
-    there, ages = list(state.queues.values()), None
-    if order.sort == OLDEST and order.objects() is None:
-        ages = yield from _ages(there)
+    """A page of the queues that are seen, in order; `next_offset` is None on the last."""
+    there: Sequence[Queue] = ()
+    ages = None
+    if order.objects() is None:
+        there = yield from seen.all()
+        if order.sort == OLDEST:
+            ages = yield from _ages(there)
     page = yield from in_order(
         there, offset, limit, order, QUEUE_ORDERS, _name_of, _name_of, numbers=ages
     )
     rows = yield from rows_of(
-        page.objects,
-        lambda queue: _whole_queue(queue) if state.queues.get(queue.id) is queue else {},
+        page.objects, lambda queue: _whole_queue(queue) if seen.has(queue) else {}
     )
     return page.answer("queues", rows)
 
 
-def _ages(queues: list[Queue]) -> Slices[list[int]]:
+def _ages(queues: Sequence[Queue]) -> Slices[list[int]]:
     """Return a number for each queue that is the larger the older its oldest message is; of some
     the store has to be asked."""
     ages: list[int] = []

@@ -20,6 +20,8 @@ Modules:
 - `pulse`: How often the periodic work of a broker is done: less often when the broker is idle.
 - `ranks`: Choosing a page of many objects in order, without sorting all of them, and sorting them
   in slices.
+- `seen`: Those of very many objects that somebody may see: found in slices, since each costs a
+  question to the rules, and kept for a while.
 - `service_manager`: Notifies systemd that the broker is ready, stopping, alive (`sd_notify(3)`,
   `Type=notify`).
 - `slices`: Work on many objects in slices, between which a running broker has turns.

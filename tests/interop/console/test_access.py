@@ -309,15 +309,18 @@ def test_forms_are_offered_to_those_who_may_send_them(broker: BrokerProcess, vis
             assert (place in shown.text) is wanted, (login, page)
     assert "do/settings/set" not in visit("sam").get("/b/data").text
     offered = re.findall(r'href="/b/data/([^"?/]+(?:/[^"?/]+)?)"', visit("sam").get("/b/data").text)
-    assert offered == ["dead-letters"], "no page that would be refused"
+    lists = ["list/queues", "list/addresses"]
+    assert set(offered) == {*lists, "dead-letters"}, "no page that would be refused"
+    assert not any(each in visit("nil").get("/b/data").text for each in lists)
     queue = visit("sam").get("/b/data/queue", queue="orders.offered").text
-    assert not re.findall(r'href="/b/data/(?:story|list)', queue), "nor a link to one"
+    linked = re.findall(r'href="/b/data/((?:story|list)[^"?]*)', queue)
+    assert set(linked) <= set(lists), "nor a link to one"
     assert "/b/data/story?message=" in visit("rea").get("/b/data/queue", queue="offered").text
     lists = visit("rea").get("/b/data").text
     assert "list/queues" in lists
     assert "list/users" not in lists
     told = "Users, roles and rights need the permission 'manage' for all addresses."
-    seen = "Lists and the history need the permission 'browse' for all addresses."
+    seen = "Other lists and the history need the permission 'browse' for all addresses."
     for login, sentences in (("ada", []), ("rea", [told]), ("sam", [seen, told])):
         words = visit(login).get("/b/data").words
         assert [each for each in (seen, told) if each in words] == sentences, login
@@ -408,7 +411,12 @@ def test_rights_are_those_of_an_address(broker: BrokerProcess, visit: Visit) -> 
     sam = visit("sam")
     assert "mine" in sam.get("/b/data/messages", queue="orders.eu").words
     assert "sam" in sam.get("/b/data/messages", queue="stock").error
-    assert sam.get("/b/data/list/queues").status == 403
+    for kind in ("queues", "addresses"):
+        shown = sam.get(f"/b/data/list/{kind}", search="")
+        assert "orders.eu" in shown.words
+        assert "stock" not in shown.text
+        assert "orders.eu" not in sam.get(f"/b/data/list/{kind}", search="stock").text
+        assert visit("nil").get(f"/b/data/list/{kind}").status == 403
     for page in (
         "past", "events", "story?message=4", "story.svg?message=4", "hour", "integrity", "report",
     ):  # fmt: skip

@@ -346,6 +346,7 @@ def test_a_page_says_that_the_broker_is_gone_and_goes_on(watched: Watched) -> No
 def test_a_page_that_needs_a_login_does_not_say_that_it_goes_on(watched: Watched) -> None:
     shown = watched.shown
     watched.broker.cut_power()
+    shown.wait_for_selector("text=no broker runs")
     shown.wait_for_selector("[data-goes-on]")
     other = watched.page.context.new_page()
     other.goto(watched.console.url + "/b/data")

@@ -146,7 +146,8 @@ def test_each_change_is_recorded_with_its_user(broker: BrokerProcess) -> None:
 
 
 def test_rights_are_those_of_the_address(broker: BrokerProcess) -> None:
-    assert "'sam' may not browse address '#'" in refused(broker, "sam", "queue", "list")
+    assert "'sam' may not browse address '#'" in refused(broker, "sam", "connection", "list")
+    assert "'cleo' may not browse address '#'" in refused(broker, "cleo", "queue", "list")
     ok(broker, "sam", "queue", "create", "orders.eu")
     error = refused(broker, "sam", "queue", "create", "bills")
     assert "'sam' may not create a durable queue on address 'bills'" in error
@@ -157,6 +158,12 @@ def test_rights_are_those_of_the_address(broker: BrokerProcess) -> None:
     assert "browse is missing" in refused(broker, "cleo", "browse", "orders.eu")
     # Messages do not go where their mover may administer nothing.
     ok(broker, "ada", "queue", "create", "bills")
+    # A list has only what its user may see.
+    for kind in ("queue", "address"):
+        listed = ok(broker, "sam", kind, "list")
+        assert "orders.eu" in listed
+        assert "bills" not in listed
+        assert "bills" in ok(broker, "ada", kind, "list")
     assert "may not administer" in refused(broker, "sam", "queue", "move", "orders.eu", "bills")
     assert "may not" in refused(broker, "sam", "settings", "set", "#", "no-expiry=true")
     assert "may not" in refused(broker, "sam", "connection", "close", "--user", "ada")

@@ -79,7 +79,7 @@ def long_files(path: Path) -> Iterator[str]:
     """Find files that are longer than 1,000 lines."""
     lines = len(path.read_text("utf-8").splitlines())
     if lines > FILE_LINES_MAX:
-        yield f"{path}: has {lines} lines, at most 600 are allowed"
+        yield f"{path}: has {lines} lines, at most {FILE_LINES_MAX} are allowed"
 
 
 def full_folders(root: Path, *folders: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from daybook.server.administration.admin_requests import REQUESTS
-from daybook.server.administration.request_rows import Request
+from daybook.server.administration.request_rows import Filtered, Request
 from daybook.tools.administration.request_commands import help_of
 from tests.meta import tree
 from tests.meta.drawn.drawn_part import Drawn
@@ -44,6 +44,8 @@ def draw_rights() -> str:
     found: dict[tuple[str, str], list[str]] = {}
     for row in REQUESTS.values():
         where = "all addresses (`#`)" if row.place is Request.place else _returned(row.place)
+        if issubclass(row, Filtered):
+            where = "at some address: only what the user may see is listed"
         other = "" if row.needed is Request.needed else _returned(row.needed)
         found.setdefault((where, other), []).extend(f"`{way.command}`" for way in row.ways)
     rows = [(", ".join(commands), where, other) for (where, other), commands in found.items()]

@@ -11,7 +11,10 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Denial, Permissions
 from daybook.server.administration import views
 from daybook.server.administration.admin_requests import (
+    Addresses,
+    AddressOf,
     Browse,
+    Connections,
     Offers,
     QueueCreation,
     QueueDeletion,
@@ -24,6 +27,9 @@ from daybook.server.administration.admin_requests import (
 )
 from daybook.server.administration.admin_rights import AdminRights
 from daybook.server.administration.request_rows import ViewSource
+from daybook.server.administration.views import LIST_PAGE_MAX
+from daybook.server.process.ordered_lists import KeptOrders
+from daybook.server.process.slices import at_once
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -136,10 +142,72 @@ def test_the_rule_that_takes_a_right_away_is_named() -> None:
     ):  # fmt: skip
         permissions = Permissions(rules)
         rights = AdminRights(place.world.state, permissions, "dan", "peer", place.denials.append)
-        refusal = rights.may(Queues())
+        refusal = rights.may(Connections())
         assert refusal is not None
         assert refusal.text == all_of_it + why
     assert [each.address for each in place.denials] == ["#"] * 3
+
+
+READER = dict.fromkeys(("browse",), ("user:dan",))
+
+
+@pytest.mark.parametrize("hosts", [(), ("eu",), ("default",)])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        None, RULES, {"#": READER, "secret.#": {}}, {"#": {}, "secret.q::mine.p": MINE},
+        {"#": READER, "eu::#": {}}, {"secret.*": READER, "eu::mine.#": READER},
+    ],
+)  # fmt: skip
+def test_lists_have_what_may_be_browsed(rules: dict[str, Any] | None, hosts: tuple[str]) -> None:
+    place = Place()
+    state = place.world.state
+    place.world.ok(create_queue("eu::mine.q", "eu::mine.q"))
+    place.world.ok(create_queue("all", "mine.*", routing_type="multicast"))
+    permissions = Permissions(rules) if rules is not None else None
+    rights = AdminRights(state, permissions, "dan", "peer", place.denials.append, hosts)
+    source = ViewSource(state, permissions, rights=rights)
+    queues = at_once(Queues().look(source))
+    may = {name for name in state.queue_by_name if rights.allows(Browse(name))}
+    assert {row["queue"] for row in queues["queues"]} == may
+    assert queues["total"] == len(may)
+    addresses = at_once(Addresses(sort="messages").look(source))
+    may = {name for name in state.address_by_name if rights.allows(AddressOf(name))}
+    assert {row["address"] for row in addresses["addresses"]} == may
+    assert rights.may(Queues()) is None
+    assert not place.denials
+
+
+def test_a_list_of_nothing_is_refused() -> None:
+    place = Place()
+    rules = {"#": {"send": ("user:dan",), "browse": ("boss",)}}
+    rights = AdminRights(place.world.state, Permissions(rules), "dan", "p", place.denials.append)
+    for request in (Queues(), Addresses()):
+        assert rights.may(request) is not None
+    source = ViewSource(place.world.state, Permissions(rules), rights=rights)
+    assert Offers().look(source)["sees_some"] is False
+    assert not at_once(Queues().look(source))["queues"], "and has none if it is asked for"
+
+
+def test_an_order_is_kept_for_the_same_rights() -> None:
+    place, kept = Place(), KeptOrders()
+    for number in range(LIST_PAGE_MAX + 1):
+        place.world.ok(create_queue(f"mine.{number}", f"mine.{number}"))
+    place.world.ok(create_queue("hidden", "hidden"))
+
+    def page(rules: Permissions, cursor: int = 0) -> dict[str, Any]:
+        rights = AdminRights(place.world.state, rules, "dan", "peer", place.denials.append)
+        source = ViewSource(place.world.state, rules, rights=rights, kept_orders=kept)
+        offset = LIST_PAGE_MAX if cursor else 0
+        found: dict[str, Any] = at_once(Queues(cursor=cursor, offset=offset).look(source))
+        return found
+
+    of_some, of_one = Permissions(RULES), Permissions({"hidden": MINE})
+    first = page(of_some)
+    assert first["total"] == LIST_PAGE_MAX + 2
+    assert not page(of_one, first["cursor"])["queues"]
+    assert page(of_one)["total"] == 1
+    assert len(page(of_some, first["cursor"])["queues"]) == 2
 
 
 def commands_of(place: Place, rules: dict[str, Any] | None, **at: str) -> set[str]:

@@ -31,6 +31,7 @@ from daybook.server.administration.views import listing_diverts, listing_groups
 from daybook.server.process import ordered_lists
 from daybook.server.process.ordered_lists import Order
 from daybook.server.process.ranks import in_rank
+from daybook.server.process.seen import Seen
 from daybook.server.process.slices import ROW, SLICE, Slices, at_once
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -78,19 +79,19 @@ def test_status_counts_in_slices(state: State) -> None:
 
 @pytest.mark.parametrize("offset", [0, 1, 999, 1000, 2500, MANY - 1, MANY, 10 * MANY])
 def test_a_page_of_queues_is_the_same_and_no_slice_is_long(state: State, offset: int) -> None:
-    looked, page = work(views.listing_queues(state, offset=offset))
+    looked, page = work(views.listing_queues(Seen(state.queues), offset=offset))
     assert max(looked) <= SLICE
     names = sorted(state.queue_by_name)[offset : offset + views.LIST_PAGE_MAX]
     assert [row["queue"] for row in page["queues"]] == names
     assert page["next_offset"] == (offset + 1000 if offset + 1000 < MANY else None)
-    assert page == at_once(views.listing_queues(state, offset=offset))
+    assert page == at_once(views.listing_queues(Seen(state.queues), offset=offset))
 
 
 def test_pages_of_addresses_are_the_same_and_no_slice_is_long(state: State) -> None:
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
-        looked, page = work(views.listing_addresses(state, offset=offset))
+        looked, page = work(views.listing_addresses(state, Seen(state.addresses), offset=offset))
         assert max(looked) <= SLICE + ROW
         assert page == views.addresses(state, offset=offset)
         rows += page["addresses"]
@@ -120,7 +121,7 @@ def test_what_is_deleted_between_two_slices_is_left_out() -> None:
     broker = Broker(State())
     for number in range(SLICE + 1):
         broker.handle(create_queue(f"q{number:05}", f"q{number:05}"), 1)
-    slices = views.listing_queues(broker.state)
+    slices = views.listing_queues(Seen(broker.state.queues))
     next(slices)
     del broker.state.queues[broker.state.queue_by_name["q00000"].id]
     _, page = work(slices)
@@ -147,8 +148,8 @@ def test_others_have_turns_between_slices_however_many_ask(tmp_path: Path, state
         assert all(answer.pop("cursor") for answer in answers[1:])
         slices = [
             work(views.counting(state)),
-            work(views.listing_queues(state)),
-            work(views.listing_addresses(state)),
+            work(views.listing_queues(Seen(state.queues))),
+            work(views.listing_addresses(state, Seen(state.addresses))),
         ]
         assert turns >= sum(len(looked) for looked, _ in slices)
         assert answers[0]["queues"] == MANY

@@ -14,6 +14,7 @@ from daybook.server.monitoring.oldest_message import (
     OldestMessage,
 )
 from daybook.server.process.ordered_lists import Order
+from daybook.server.process.seen import Seen
 from daybook.server.process.slices import at_once
 from tests.support.models.memory_store import MemoryStore
 from tests.support.paged_world import strip
@@ -142,7 +143,7 @@ def test_lists_have_it_and_sort_by_its_age() -> None:
     world.ok(create_queue("empty", "empty"))
     state = as_started(world)
     order = Order(sort="oldest_ready", descending=True)
-    page = at_once(views.listing_queues(state, order=order))
+    page = at_once(views.listing_queues(Seen(state.queues), order=order))
     rows = page["queues"]
     assert [each["queue"] for each in rows] == [f"q{each:05}" for each in range(44, -1, -1)] + [
         "empty"
@@ -165,7 +166,7 @@ def test_a_store_that_cannot_be_read_leaves_the_column_empty(
 
     monkeypatch.setattr(MemoryStore, "load", broken)
     order = Order(sort="oldest_ready")
-    rows = at_once(views.listing_queues(state, order=order))["queues"]
+    rows = at_once(views.listing_queues(Seen(state.queues), order=order))["queues"]
     assert [each["oldest_ready"] for each in rows] == [None, None]
     watch = OldestMessage()
     watch.look(state)
