@@ -140,6 +140,10 @@ class Permissions:
         self._covering: Final = Covering(
             (match for match in rules if QUEUE_MARK not in match), syntax
         )
+        # No rule is for one queue, or for one host.
+        self._is_by_name_alone: Final = not self._of_hosts and not any(
+            QUEUE_MARK in match for match in rules
+        )
         self._remembered: dict[tuple[str, str, str, str | None], bool] = {}
         self._somewhere: dict[tuple[str, str], tuple[str, ...]] = {}
         self._of_users: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
@@ -181,15 +185,17 @@ class Permissions:
     ) -> bool:
         """Return whether a user has one of several permissions at a place; for a look at very many
         places, so only the answers about wildcards are remembered, and the rules that grant."""
-        if self._stands_for_many(plain(address)):
+        name = plain(address)
+        if self._stands_for_many(name):
             return any(self.allows(user, each, address, queue) for each in permissions)
         if not self.count:
             return True
+        granting = self._granting(user, permissions)
+        if self._is_by_name_alone:
+            return self._covering.first(name) in granting
         deciding, _ = self._deciding_anywhere(address, queue)
         # One rule decides about a name.
-        return any(
-            prefix + match in self._granting(user, permissions) for _, prefix, match in deciding
-        )
+        return any(prefix + match in granting for _, prefix, match in deciding)
 
     def _granting(self, user: str, permissions: tuple[str, ...]) -> frozenset[str]:
         """Return the matches of all rules that grant a user one of several permissions."""

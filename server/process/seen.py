@@ -15,8 +15,8 @@ import msgspec
 
 from daybook.server.process.slices import SLICE, Slices
 
-ASKED_AT_ONCE: Final = 20
-"""Of how many objects a slice asks whether somebody may see them."""
+ASKING_SECONDS: Final = 0.002
+"""So long a slice asks whether somebody may see objects: a wildcard costs a look at many rules."""
 KEPT_SECONDS: Final = 10.0
 """So long the objects that were found are taken again; a change of one shows after that."""
 KEPT_WORDS_MAX: Final = 1_000_000
@@ -112,9 +112,14 @@ class Seen(Generic[_T]):
             yield 1
             return objects
         found: list[_T] = []
-        for start in range(0, len(objects), ASKED_AT_ONCE):
-            found += filter(self._may, objects[start : start + ASKED_AT_ONCE])
-            yield SLICE
+        ends = 0.0
+        for each in objects:
+            now = time.perf_counter()
+            if now >= ends:
+                yield SLICE
+                ends = now + ASKING_SECONDS
+            if self._may(each):
+                found.append(each)
         return found
 
     def _still_there(self, objects: Sequence[_T]) -> Slices[list[_T]]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from daybook.server.process import seen as seen_module
-from daybook.server.process.seen import ASKED_AT_ONCE, KEPT_SECONDS, KeptSights, Seen
+from daybook.server.process.seen import KEPT_SECONDS, KeptSights, Seen
 from daybook.server.process.slices import SLICE, Slices, at_once, into
 
 
@@ -53,13 +53,14 @@ def test_all_are_seen_without_a_question() -> None:
     assert not Seen(place.every).has(Thing(11))
 
 
-def test_each_is_asked_for_in_slices() -> None:
-    place = Place(10 * ASKED_AT_ONCE)
-    slices = place.seen().all()
-    for number in range(10):
-        assert next(slices) == SLICE
-        assert len(place.asked) == (number + 1) * ASKED_AT_ONCE
-    assert place.ids() == list(range(2, 10 * ASKED_AT_ONCE + 1, 2))
+@pytest.mark.parametrize(("seconds", "asked"), [(0.0, [0, 1, 2, 3, 4]), (3600.0, [0])])
+def test_a_slice_asks_for_a_while(
+    seconds: float, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen_module, "ASKING_SECONDS", seconds)
+    place = Place(5)
+    assert [len(place.asked) for _ in place.seen().all()] == asked
+    assert place.asked == [1, 2, 3, 4, 5]
 
 
 def test_what_was_found_is_taken_again_with_what_came_and_without_what_went() -> None:
