@@ -38,7 +38,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Item, ...]], ...]] = (
             Item("list/addresses", "Addresses", LISTS),
             Item("list/diverts", "Diverts"),
             Item("dead-letters", "Dead letters", EVERYBODY),
-            Item("list/retries", "Retries"),
+            Item("list/retries", "Retries", LISTS),
         ),
     ),
     (

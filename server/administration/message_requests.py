@@ -27,6 +27,7 @@ from daybook.server.administration.request_rows import (
     Answer,
     Argument,
     Change,
+    Filtered,
     OnQueue,
     Option,
     Reading,
@@ -182,8 +183,9 @@ def _acted(row: Answer) -> int | str:
     return f"{least}{row['acted']:,}{of}" if least or of else row["acted"]
 
 
-class RetriesList(Reading, frozen=True, tag="retries"):
-    """List the retries with a limit of rate: those that run, and the last ones that are over.
+class RetriesList(Filtered, frozen=True, tag="retries"):
+    """List the retries with a limit of rate, of queues that the user may browse: those that run,
+    and the last ones that are over.
 
     A retry ends with the broker. One that this cut off is listed until another retry of its queue
     begins: the messages that it did not reach are still in the queue, which `in_queue` counts.
@@ -207,11 +209,12 @@ class RetriesList(Reading, frozen=True, tag="retries"):
 
     def look(self, source: ViewSource) -> Answer:
         """Return a row for each, with how many messages its queue has now; None if it is gone."""
-        queues = source.state.queue_by_name
-        rows = source.retries()
-        for row in rows:
+        queues, seen = source.state.queue_by_name, source.seen_queues()
+        rows = []
+        for row in source.retries():
             queue = queues.get(row["queue"])
-            row["in_queue"] = queue.message_count if queue is not None else None
+            if seen.has(queue) if queue is not None else seen.is_everything:
+                rows.append(row | {"in_queue": queue.message_count if queue is not None else None})
         return {"retries": rows}
 
 

@@ -87,6 +87,11 @@ class Seen(Generic[_T]):
         self._key: Final = key
         self._kept: Final = kept if kept is not None else KeptSights()
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether all objects may be seen, also those that were there."""
+        return self._may is None
+
     def has(self, one: _T) -> bool:
         """Whether an object is there, and may be seen, at this moment."""
         return self._every.get(one.id) is one and (self._may is None or self._may(one))

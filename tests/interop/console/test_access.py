@@ -309,7 +309,7 @@ def test_forms_are_offered_to_those_who_may_send_them(broker: BrokerProcess, vis
             assert (place in shown.text) is wanted, (login, page)
     assert "do/settings/set" not in visit("sam").get("/b/data").text
     offered = re.findall(r'href="/b/data/([^"?/]+(?:/[^"?/]+)?)"', visit("sam").get("/b/data").text)
-    lists = ["list/queues", "list/addresses"]
+    lists = ["list/queues", "list/addresses", "list/retries"]
     assert set(offered) == {*lists, "dead-letters"}, "no page that would be refused"
     assert not any(each in visit("nil").get("/b/data").text for each in lists)
     queue = visit("sam").get("/b/data/queue", queue="orders.offered").text

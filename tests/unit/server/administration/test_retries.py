@@ -9,10 +9,14 @@ import pytest
 
 from daybook.engine.commands import ActOnMessages
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings.permissions import Permissions
 from daybook.server.administration import retries
+from daybook.server.administration.admin_rights import AdminRights
 from daybook.server.administration.message_requests import RetriesList
-from daybook.server.administration.request_rows import Answer
+from daybook.server.administration.request_rows import Answer, ViewSource
 from daybook.server.administration.retries import Retries, rate_in
+from tests.support.topology import create_queue
+from tests.support.world import World
 
 
 @pytest.mark.parametrize(
@@ -258,3 +262,22 @@ def test_a_damaged_file_names_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "retries.json").write_bytes(content)
     assert Retries(tmp_path / "retries.json").rows() == []
     assert Retries(tmp_path / "none" / "retries.json").rows() == []
+
+
+def test_retries_are_listed_for_those_who_may_browse_the_queue() -> None:
+    world = World()
+    for name in ("mine.q", "other"):
+        world.ok(create_queue(name, name))
+    rows = [{"queue": name} for name in ("mine.q", "other", "mine.gone")]
+
+    def listed(rules: dict[str, Any]) -> list[tuple[str, int | None]]:
+        permissions = Permissions(rules)
+        rights = AdminRights(world.state, permissions, "dan", "peer", lambda _: None)
+        source = ViewSource(world.state, permissions, rights=rights, retries=lambda: rows)
+        told = RetriesList().look(source)["retries"]
+        return [(row["queue"], row["in_queue"]) for row in told]
+
+    reader = {"browse": ("user:dan",)}
+    assert listed({"#": reader}) == [("mine.q", 0), ("other", 0), ("mine.gone", None)]
+    assert listed({"mine.#": reader}) == [("mine.q", 0)]
+    assert listed({"#": {}}) == []
