@@ -254,7 +254,7 @@ async def queue_page(visit: Visit) -> Response:
     name, span = visit.query.get("queue", ""), span_of(visit)
     [row] = (await visit.look({"do": "queue", "queue": name}))["queues"]
     await visit.learn(queue=name, address=row["address"])
-    settings = await visit.look({"do": "settings", "address": row["address"]})
+    settings = await _if_allowed(visit, do="settings", address=row["address"])
     consumers: list[dict[str, Any]] = []
     rates: dict[str, float] = {}
     if visit.is_running:
@@ -264,7 +264,7 @@ async def queue_page(visit: Visit) -> Response:
         rates = known.of(row["queue"], row, time.monotonic())
     commands = await _of_queue(visit, row["queue"])
     return visit.page(
-        "queue.html", title=plain(name), row=row, rows_of_settings=settings["settings"],
+        "queue.html", title=plain(name), row=row, rows_of_settings=settings.get("settings"),
         consumers=consumers, of_consumers=_of_consumers(visit), leading=_leading(visit),
         rates=rates, credit=CREDIT if visit.is_live else "",
         rated=_missing(consumers) if visit.is_live else "",
@@ -350,13 +350,21 @@ async def _is_sharded(visit: Visit, name: str) -> bool:
 
 async def _diverts_of(visit: Visit, name: str) -> list[dict[str, Any]]:
     """Return the diverts of an address; none for who may not list all."""
+    if not visit.at and SEES not in visit.rights():
+        return []
+    diverts = (await _if_allowed(visit, do="diverts")).get("diverts", [])
+    return [each for each in diverts if each["address"] == name]
+
+
+async def _if_allowed(visit: Visit, **request: str) -> dict[str, Any]:
+    """Return the answer to a request, empty for a user who may not ask that. Raises ControlError
+    and ConsoleError."""
     try:
-        answer = await visit.look({"do": "diverts"})
+        return await visit.look(request)
     except ControlError as error:
         if error.code != "not-allowed":
             raise
-        return []
-    return [each for each in answer["diverts"] if each["address"] == name]
+        return {}
 
 
 def _actions(

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from daybook.client.control import ControlError
 from daybook.console.console_config import ConsoleError
+from daybook.console.menu import SEES
 from daybook.console.pages.growth import command_of_minutes
 from daybook.console.pages.lists import command_of
 from daybook.console.pages.manual import documents
@@ -41,6 +42,7 @@ PARTS: Final = ("figures", "memory")
 RATES_SECONDS: Final = 60
 """For how long the command measures that this page shows: enough for the disk, too."""
 MICROSECONDS: Final = 1_000_000
+NEEDS_ALL: Final = "the overview needs the permission 'browse' for all addresses"
 
 _streams: set[int] = set()
 
@@ -49,6 +51,9 @@ _streams: set[int] = set()
 async def overview(visit: Visit) -> Response:
     """Show the overview; who may not read everything is asked for a queue or an address."""
     await visit.renew()
+    if not visit.at and SEES not in visit.rights():
+        # The broker would note a refusal for each look at this page.
+        return visit.page("partial.html", title=visit.broker.name, why=NEEDS_ALL)
     try:
         values = await _values(visit)
     except ControlError as error:

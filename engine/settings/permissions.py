@@ -140,10 +140,13 @@ class Permissions:
         self._covering: Final = Covering(
             (match for match in rules if QUEUE_MARK not in match), syntax
         )
-        # No rule is for one queue, or for one host.
-        self._is_by_name_alone: Final = not self._of_hosts and not any(
-            QUEUE_MARK in match for match in rules
-        )
+        # The matches of rules that are for one queue each.
+        self._of_queues: Final[tuple[str, ...]] = (
+            *(match for match in rules if QUEUE_MARK in match),
+            *(host + DIVIDER + match for host, own in self._of_hosts.items()
+              for match in own._of_queues),
+        )  # fmt: skip
+        self._is_by_name_alone: Final = not (self._of_hosts or self._of_queues)
         self._remembered: dict[tuple[str, str, str, str | None], bool] = {}
         self._somewhere: dict[tuple[str, str], tuple[str, ...]] = {}
         self._of_users: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
@@ -196,6 +199,10 @@ class Permissions:
         deciding, _ = self._deciding_anywhere(address, queue)
         # One rule decides about a name.
         return any(prefix + match in granting for _, prefix, match in deciding)
+
+    def closes_queues(self, user: str, permissions: tuple[str, ...]) -> bool:
+        """Return whether the rule of some queue alone gives a user none of several permissions."""
+        return not self._granting(user, permissions).issuperset(self._of_queues)
 
     def _granting(self, user: str, permissions: tuple[str, ...]) -> frozenset[str]:
         """Return the matches of all rules that grant a user one of several permissions."""

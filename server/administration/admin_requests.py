@@ -169,8 +169,8 @@ class Addresses(OfSeen, frozen=True, tag="addresses"):
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the addresses."""
         return views.listing_addresses(
-            source.state, source.seen_addresses(), offset=self.offset, limit=self.limit,
-            blocked=source.blocked, order=self.order(source),
+            source.state, source.seen_addresses(), source.seen_queues(), offset=self.offset,
+            limit=self.limit, blocked=source.blocked, order=self.order(source),
         )  # fmt: skip
 
 
@@ -367,7 +367,7 @@ class AddressOf(OnAddress, Reading, frozen=True, tag="address"):
     def look(self, source: ViewSource) -> Sliced:
         """Return the row of the address."""
         return views.address_named(
-            source.state, self.address, source.blocked,
+            source.state, self.address, source.seen_queues(), source.blocked,
             lambda address: (
                 each for each in source.wildcards_of(address) if source.may(AddressOf(each.name))
             ),

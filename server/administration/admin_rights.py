@@ -14,10 +14,10 @@ from typing import Final
 
 from daybook.engine.core.permission_checks import actor_may, actor_may_any, refusal
 from daybook.engine.core.queue_names import meant
-from daybook.engine.refusals import Refusal, no_queue
+from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.settings.permissions import BROWSE, MANAGE, Actor, Denial, Permissions
 from daybook.engine.state.state import State
-from daybook.server.administration.admin_requests import QueueCreation
+from daybook.server.administration.admin_requests import AddressDeletion, QueueCreation
 from daybook.server.administration.request_rows import Filtered, OnQueue, Request
 
 SEEING: Final = (BROWSE, MANAGE)
@@ -81,7 +81,9 @@ class AdminRights:
 
     def sight(self) -> object:
         """Return something that is equal while the user may see the same, None if that is all."""
-        if self._sees_everything():
+        permissions = self._permissions or Permissions({})
+        closes = permissions.closes_queues(self.actor.user, SEEING)
+        if self._sees_everything() and not closes:
             return None
         return self.actor.user, self.actor.hosts, self._permissions
 
@@ -118,7 +120,21 @@ class AdminRights:
             return self._refuse(request, permissions, needed, (address, queue))
         if isinstance(request, QueueCreation) and queue is not None:
             return self._may_name(permissions, needed[0], address, queue)
+        if isinstance(request, AddressDeletion) and self._closes_one(permissions, address):
+            return self._refuse(request, permissions, [MANAGE], (address, None))
         return None
+
+    def _closes_one(self, permissions: Permissions, address: str) -> bool:
+        """Whether a rule of its own closes a queue of an address to the user: who deletes the
+        address deletes it, too, or learns its name."""
+        found = self._state.address_by_name.get(address)
+        if found is None or not permissions.closes_queues(self.actor.user, (MANAGE,)):
+            return False
+        return any(
+            permissions.allots(address, queue.name)
+            and not self._has(permissions, MANAGE, address, queue.name)
+            for queue in found.queues()
+        )
 
     def _refuse(
         self,
@@ -130,6 +146,13 @@ class AdminRights:
         """Return the refusal of a request, in words that do not say whether a queue exists, or
         where."""
         address, queue = place
+        if isinstance(request, Filtered):
+            self._deny(Denial(0, self.actor.user, needed[0], address, "", self.actor.peer))
+            return Refusal(
+                Code.NOT_ALLOWED,
+                f"user '{self.actor.user}' may browse nothing, and so has no such list; the"
+                " permission browse is missing everywhere",
+            )
         shown, permission = address, needed[0]
         if queue is not None and isinstance(request, OnQueue):
             shown = meant(self._state, request.queue)[0] or queue

@@ -207,13 +207,15 @@ ADDRESS_ORDERS: Final[dict[str, Callable[[Address], int]]] = {
 def listing_addresses(
     state: State,
     seen: Seen[Address],
+    queues: Seen[Queue],
     *,
     offset: int = 0,
     limit: int = LIST_PAGE_MAX,
     blocked: Callable[[str], int] = nobody,
     order: Order = BY_NAME,
 ) -> Slices[dict[str, Any]]:
-    """A page of the addresses that are seen, in order; `next_offset` is None on the last.
+    """A page of the addresses that are seen, in order, with their queues that are; `next_offset` is
+    None on the last.
 
     `blocked` tells how many producers wait for an address.
     """
@@ -226,7 +228,8 @@ def listing_addresses(
             yield looked
             looked = 0
         if seen.has(address):
-            rows.append((yield from _address(state, address, blocked)))
+            bound = yield from queues.of(address.queues())
+            rows.append((yield from _address(state, address, blocked, bound)))
         looked += ROW + count % SLICE
     yield looked
     return page.answer("addresses", rows)
@@ -235,48 +238,56 @@ def listing_addresses(
 def address_named(
     state: State,
     name: str,
+    queues: Seen[Queue],
     blocked: Callable[[str], int],
     wildcards: Callable[[Address], Iterable[Address]],
 ) -> Slices[dict[str, Any] | Refusal]:
-    """The row of one address, with how its queues are bound to it, and those of wildcard addresses
-    that get its messages, too."""
+    """The row of one address, with how its queues that are seen are bound to it, and those of
+    wildcard addresses that get its messages, too."""
     address = state.address_by_name.get(name)
     if address is None:
         return no_address(plain(name))
-    row = yield from _address(state, address, blocked)
+    bound = yield from queues.of(address.queues())
+    row = yield from _address(state, address, blocked, bound)
     others: list[dict[str, Any]] = []
     count = 0
     for other in wildcards(address):
-        count += len(other.anycast) + len(other.multicast)
         left = QUEUES_NAMED_MAX - len(others)
-        others += [{"address": other.name} | each for each in _bindings(other, left)]
+        if queues.is_everything:
+            count += len(other.anycast) + len(other.multicast)
+            theirs: Sequence[Queue] = other.queues() if left else ()
+        else:
+            theirs = yield from queues.of(other.queues())
+            count += len(theirs)
+        others += [{"address": other.name} | each for each in _bindings(theirs[:left])]
         yield ROW
     found = {
-        "bindings": _bindings(address, QUEUES_NAMED_MAX),
+        "bindings": _bindings(bound[:QUEUES_NAMED_MAX]),
         "wildcard_bindings": others,
         "wildcard_queue_count": count,
     }
     return {"addresses": [row | found]}
 
 
-def _bindings(address: Address, most: int) -> list[dict[str, Any]]:
-    """Return how queues are bound to an address, of so many at most."""
+def _bindings(bound: Sequence[Queue]) -> list[dict[str, Any]]:
+    """Return how queues are bound to their address."""
     return [
         {"queue": queue.name}
         | {key: _attributes(queue.definition)[key] for key in ("routing_type", "filter")}
-        for queue in (address.queues()[:most] if most else ())
+        for queue in bound
     ]
 
 
 def addresses(state: State, *, offset: int = 0, limit: int = LIST_PAGE_MAX) -> dict[str, Any]:
     """A page of the addresses, at once."""
-    return at_once(listing_addresses(state, Seen(state.addresses), offset=offset, limit=limit))
+    seen, queues = Seen(state.addresses), Seen(state.queues)
+    return at_once(listing_addresses(state, seen, queues, offset=offset, limit=limit))
 
 
 def _address(
-    state: State, address: Address, blocked: Callable[[str], int]
+    state: State, address: Address, blocked: Callable[[str], int], bound: Sequence[Queue]
 ) -> Slices[dict[str, Any]]:
-    bound = address.queues()
+    """Return the row of an address with those of its queues that are seen."""
     size = messages = consumers = 0
     for start in range(0, len(bound), SLICE):
         some = bound[start : start + SLICE]

@@ -114,10 +114,9 @@ class Seen(Generic[_T]):
     def of(self, objects: Sequence[_T]) -> Slices[Sequence[_T]]:
         """Return those of some that may be seen."""
         if self._may is None:
-            yield 1
             return objects
         found: list[_T] = []
-        ends = 0.0
+        ends = time.perf_counter() + ASKING_SECONDS
         for each in objects:
             now = time.perf_counter()
             if now >= ends:

@@ -43,7 +43,7 @@ def queue_show(name: str, data: Path, as_json: bool) -> None:
     asked = {"do": "consumers-of", "queue": name}
     consumers = rows_of(data, asked, CONSUMER_TABLE, looking) if has_clients else []
     diverts = _diverts_of(looking, row["address"])
-    settings = looking.ask({"do": "settings", "address": row["address"]})["settings"]
+    settings = _if_allowed(looking, do="settings", address=row["address"]).get("settings", [])
     if as_json:
         lists = {"consumer_list": consumers, "diverts": diverts, "settings": settings}
         show_json_pretty([row | lists])
@@ -62,7 +62,8 @@ def queue_show(name: str, data: Path, as_json: bool) -> None:
             ],
             "diverts of its address",
         )
-    _show_settings(row["address"], settings)
+    if settings:
+        _show_settings(row["address"], settings)
 
 
 def _show_row(row: dict[str, Any]) -> None:
@@ -73,14 +74,19 @@ def _show_row(row: dict[str, Any]) -> None:
 
 def _diverts_of(looking: Looking, address: str) -> list[dict[str, Any]]:
     """Return the diverts of an address; none for a user who may not list all."""
+    diverts = _if_allowed(looking, do="diverts").get("diverts", [])
+    return [each for each in diverts if each["address"] == address]
+
+
+def _if_allowed(looking: Looking, **request: str) -> dict[str, Any]:
+    """Return the answer to a request, empty for a user who may not ask that. Raises Failure."""
     try:
-        answer = looking.ask({"do": "diverts"})
+        return looking.ask(request)
     except Failure as error:
         cause = error.__cause__
         if not isinstance(cause, ControlError) or cause.code != NOT_ALLOWED:
             raise
-        return []
-    return [each for each in answer["diverts"] if each["address"] == address]
+        return {}
 
 
 def _show_settings(address: str, settings: list[dict[str, Any]]) -> None:

@@ -31,13 +31,22 @@ send = ["*"]
 consume = ["*"]
 create-address = ["*"]
 create-durable-queue = ["*"]
+
+[[security-setting]]
+match = "books::books.day"
+manage = ["operators"]
+browse = ["readers", "clerks"]
+send = ["*"]
 """
-USERS: Final = {"ada": ("operators",), "rea": ("readers",), "sam": ("sales",), "nil": ()}
+USERS: Final = {
+    "ada": ("operators",), "rea": ("readers",), "sam": ("sales",), "uno": ("clerks",), "nil": (),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker with the users ada (operator), rea (reader), sam (manages orders.#) and nil."""
+    """A broker with the users ada (operator), rea (reader), sam (manages orders.#), uno
+    (may browse one queue) and nil."""
     path = tmp_path_factory.mktemp("console")
     with BrokerProcess(path / "data", config=RULES) as made:
         give_users(made, USERS)

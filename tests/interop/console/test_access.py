@@ -389,6 +389,32 @@ def test_dead_letters_are_seen_by_who_may_browse_their_address(
     assert "orders.dead" not in shown.text
 
 
+def test_a_user_of_one_queue_finds_it(broker: BrokerProcess, visit: Visit) -> None:
+    for name in ("books.day", "books.night"):
+        create = [DAYBOOK, "queue", "create", f"books::{name}", "--data", str(broker.data)]
+        nursery.run(create, capture_output=True, check=True)
+        send(broker, f"books::{name}", f"in {name}")
+    uno = visit("uno")
+    listed = uno.get("/b/data/list/queues")
+    assert re.findall(r"queue\?queue=([^\"]*)", listed.text) == ["books.day"]
+    page = uno.get("/b/data/queue", queue="books.day")
+    assert page.status == 200, page.error
+    assert "Settings of its address" not in page.words
+    assert "in books.day" in uno.get("/b/data/messages", queue="books.day").words
+    assert uno.get("/b/data/queue", queue="books.night").status == 403
+    assert "Settings of its address" in visit("rea").get("/b/data/queue", queue="books.day").words
+
+
+def test_a_look_at_the_overview_is_not_recorded_as_a_refusal(
+    broker: BrokerProcess, visit: Visit
+) -> None:
+    before = len(events(broker, "PermissionRefused"))
+    for login in ("sam", "nil"):
+        words = visit(login).get("/b/data").words
+        assert "the overview needs the permission 'browse' for all addresses" in words
+    assert len(events(broker, "PermissionRefused")) == before
+
+
 def test_a_question_about_rights_is_answered_with_the_rule(
     broker: BrokerProcess, visit: Visit
 ) -> None:

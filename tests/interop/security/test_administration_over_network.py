@@ -147,7 +147,7 @@ def test_each_change_is_recorded_with_its_user(broker: BrokerProcess) -> None:
 
 def test_rights_are_those_of_the_address(broker: BrokerProcess) -> None:
     assert "'sam' may not browse address '#'" in refused(broker, "sam", "connection", "list")
-    assert "'cleo' may not browse address '#'" in refused(broker, "cleo", "queue", "list")
+    assert "'cleo' may browse nothing" in refused(broker, "cleo", "queue", "list")
     ok(broker, "sam", "queue", "create", "orders.eu")
     error = refused(broker, "sam", "queue", "create", "bills")
     assert "'sam' may not create a durable queue on address 'bills'" in error

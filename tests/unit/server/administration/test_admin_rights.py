@@ -11,6 +11,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Denial, Permissions
 from daybook.server.administration import views
 from daybook.server.administration.admin_requests import (
+    AddressDeletion,
     Addresses,
     AddressOf,
     Browse,
@@ -157,6 +158,7 @@ READER = dict.fromkeys(("browse",), ("user:dan",))
     [
         None, RULES, {"#": READER, "secret.#": {}}, {"#": {}, "secret.q::mine.p": MINE},
         {"#": READER, "eu::#": {}}, {"secret.*": READER, "eu::mine.#": READER},
+        {"#": READER, "secret.q::mine.p": {}, "eu::mine.q::mine.q": {}},
     ],
 )  # fmt: skip
 def test_lists_have_what_may_be_browsed(rules: dict[str, Any] | None, hosts: tuple[str]) -> None:
@@ -178,12 +180,71 @@ def test_lists_have_what_may_be_browsed(rules: dict[str, Any] | None, hosts: tup
     assert not place.denials
 
 
+def of_an_address(request: Any, place: Place, rules: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of an address that dan sees."""
+    permissions = Permissions(rules)
+    rights = AdminRights(place.world.state, permissions, "dan", "p", place.denials.append)
+    source = ViewSource(place.world.state, permissions, rights=rights)
+    answer = at_once(request.look(source))
+    row: dict[str, Any] = next(row for row in answer["addresses"] if row["address"] == "secret.q")
+    return row
+
+
+CLOSED = {"secret.q::secret.p": {"browse": ("boss",), "manage": ("boss",)}}
+
+
+@pytest.mark.parametrize("request_", [Addresses(), AddressOf("secret.q")], ids=["list", "one"])
+def test_a_closed_queue_is_not_in_the_row_of_its_address(request_: Any) -> None:
+    place = Place()
+    for queue in ("secret.p", "secret.q"):
+        place.world.send("secret.q", b"x", queue=queue)
+    every = of_an_address(request_, place, {"#": READER})
+    assert (every["queue_count"], every["messages"]) == (4, 2)
+    row = of_an_address(request_, place, {"#": READER} | CLOSED)
+    assert row["queues"] == ["secret.q", "mine.p", "mine.v"]
+    assert (row["queue_count"], row["messages"]) == (3, 1)
+    assert 0 < row["bytes"] < every["bytes"]
+    bindings = [each["queue"] for each in row.get("bindings", [])]
+    assert bindings == (row["queues"] if isinstance(request_, AddressOf) else [])
+    place.world.ok(create_queue("w", "secret.*", routing_type="multicast"))
+    if isinstance(request_, AddressOf):
+        found = of_an_address(request_, place, {"#": READER})
+        assert found["wildcard_queue_count"] == 1
+        closed = {"secret.*::w": {"browse": ("boss",)}}
+        found = of_an_address(request_, place, {"#": READER} | closed)
+        assert (found["wildcard_queue_count"], found["wildcard_bindings"]) == (0, [])
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_address_is_not_deleted_with_a_closed_queue(*, force: bool) -> None:
+    place = Place()
+    mine = {"manage": ("user:dan",), "delete-address": ("user:dan",)}
+    for rules, is_refused in (
+        ({"#": mine}, False),
+        ({"#": mine} | CLOSED, True),
+        ({"#": mine, "secret.q::secret.p": mine}, False),
+        ({"#": mine, "secret.q::gone": {}}, False),
+        ({"#": mine, "mine.q::secret.p": {}}, False),
+    ):
+        rights = AdminRights(
+            place.world.state, Permissions(rules), "dan", "p", place.denials.append
+        )
+        refusal = rights.may(AddressDeletion("secret.q", force=force))
+        assert (refusal is not None) is is_refused, rules
+        if refusal is not None:
+            assert "may not administer address 'secret.q'" in refusal.text
+            assert "secret.p" not in refusal.text
+
+
 def test_a_list_of_nothing_is_refused() -> None:
     place = Place()
     rules = {"#": {"send": ("user:dan",), "browse": ("boss",)}}
     rights = AdminRights(place.world.state, Permissions(rules), "dan", "p", place.denials.append)
     for request in (Queues(), Addresses()):
-        assert rights.may(request) is not None
+        refusal = rights.may(request)
+        assert refusal is not None
+        assert "may browse nothing" in refusal.text
+    assert len(place.denials) == 2
     source = ViewSource(place.world.state, Permissions(rules), rights=rights)
     assert Offers().look(source)["sees_some"] is False
     assert not at_once(Queues().look(source))["queues"], "and has none if it is asked for"

@@ -91,7 +91,9 @@ def test_pages_of_addresses_are_the_same_and_no_slice_is_long(state: State) -> N
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
-        looked, page = work(views.listing_addresses(state, Seen(state.addresses), offset=offset))
+        looked, page = work(
+            views.listing_addresses(state, Seen(state.addresses), Seen(state.queues), offset=offset)
+        )
         assert max(looked) <= SLICE + ROW
         assert page == views.addresses(state, offset=offset)
         rows += page["addresses"]
@@ -149,7 +151,7 @@ def test_others_have_turns_between_slices_however_many_ask(tmp_path: Path, state
         slices = [
             work(views.counting(state)),
             work(views.listing_queues(Seen(state.queues))),
-            work(views.listing_addresses(state, Seen(state.addresses))),
+            work(views.listing_addresses(state, Seen(state.addresses), Seen(state.queues))),
         ]
         assert turns >= sum(len(looked) for looked, _ in slices)
         assert answers[0]["queues"] == MANY
