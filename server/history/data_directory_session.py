@@ -34,7 +34,9 @@ LINE_SECONDS: Final = 2.0
 """The time between lines about progress in the log."""
 
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread may keep the interpreter while another waits for it, in one process."""
+"""How long a thread may keep the interpreter while another waits for it. It is less than most slices
+of long work last: each time an event loop that never waits looks at its sockets, a thread that
+waits for the interpreter starts its count again; with 5 ms it could wait for all slices."""
 
 log = logs.logger("service")
 
@@ -105,9 +107,9 @@ class Journaling:
         begun = time.perf_counter()
         self._is_alone: Final = config.broker.processes == 1
         self._writer: ProcessWriter | None = None
-        if self._is_alone:
-            # The event loop shares the interpreter with two threads, and must get it back soon.
-            sys.setswitchinterval(SWITCH_SECONDS)
+        # The event loop shares the interpreter with threads of the journal: alone with two, which
+        # must give it back soon; else with one, which must get it while work is done in slices.
+        sys.setswitchinterval(SWITCH_SECONDS)
         progress = Progress()
         indexers = ThreadIndexers if self._is_alone else ProcessIndexers
         try:

@@ -16,7 +16,8 @@ import msgspec
 from daybook.server.process.slices import SLICE, Slices
 
 ASKING_SECONDS: Final = 0.002
-"""So long a slice asks whether somebody may see objects: a wildcard costs a look at many rules."""
+"""So long a slice asks whether somebody may see objects: a wildcard costs a look at many rules.
+Longer than threads wait for the interpreter (`server.history.data_directory_session`)."""
 KEPT_SECONDS: Final = 10.0
 """So long the objects that were found are taken again; a change of one shows after that."""
 KEPT_WORDS_MAX: Final = 1_000_000
