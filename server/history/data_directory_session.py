@@ -34,9 +34,9 @@ LINE_SECONDS: Final = 2.0
 """The time between lines about progress in the log."""
 
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread may keep the interpreter while another waits for it. It is less than most slices
-of long work last: each time an event loop that never waits looks at its sockets, a thread that
-waits for the interpreter starts its count again; with 5 ms it could wait for all slices."""
+"""How long a thread may keep the interpreter while another waits for it. It is less than most
+slices of long work last: each time an event loop that never waits looks at its sockets, a thread
+that waits for the interpreter starts its count again; with 5 ms it could wait for all slices."""
 
 log = logs.logger("service")
 
